@@ -1,0 +1,83 @@
+// Package input turns a file of prompts into items.
+//
+// A line is read in one of five formats, told apart line by line: a prompt with
+// options, a message list, an OpenAI batch line, an Anthropic batch line, or any
+// object (or CSV row) rendered through a template. What the user wrote as a
+// request body passes through as bytes: unknown members, key order and the
+// digits of numbers survive. Ids are kept digit for digit.
+//
+// Lines end at LF only. A file may be gzip or zstd; a line may be tens of MB.
+// The file is never held in memory.
+package input
+
+import "encoding/json"
+
+// Format says how a line was written.
+type Format uint8
+
+const (
+	// Prompt is {"id","prompt",…}; templates and CSV rows become this too.
+	Prompt Format = iota
+	// Messages is {"id","messages"|"input",…}: the rest is the request body.
+	Messages
+	// OpenAIBatch is {"custom_id","method","url","body"}.
+	OpenAIBatch
+	// AnthropicBatch is {"custom_id","params"}.
+	AnthropicBatch
+)
+
+// Item is one line of the input. Its byte slices belong to the item.
+type Item struct {
+	// Index counts items from 0; blank lines are not counted.
+	Index int
+	// Line is the line's number from 1, Offset the position of its first byte in
+	// the decompressed input, Size its length in bytes without the line end.
+	Line   int
+	Offset int64
+	Size   int
+
+	// ID is the id as it was written, a JSON string or number. A line without
+	// one has its content id, as a JSON string. Never empty.
+	ID json.RawMessage
+	// Key is what ids are compared by: the string's text, or the number's digits.
+	// 1 and "1" have the same key.
+	Key string
+
+	Format Format
+	// Model is the line's own model, "" if it names none.
+	Model string
+	// URL is an OpenAI batch line's own path, such as /v1/chat/completions.
+	URL string
+
+	// Prompt, System, MaxTokens, Temperature and Params are set for Format Prompt
+	// only. MaxTokens and Temperature are numbers as written, nil if absent.
+	Prompt      string
+	System      string
+	MaxTokens   json.RawMessage
+	Temperature json.RawMessage
+	Params      json.RawMessage
+
+	// Body is the request body as written for the other formats: a JSON object
+	// without the line's id and metadata.
+	Body json.RawMessage
+	// BodyOffset of Body in the line, for messages about it; 0 if unknown.
+	BodyOffset int
+
+	// Metadata is carried to the result, nil if absent.
+	Metadata json.RawMessage
+
+	// Bad is set where a bad line is let through (a pipe, --skip-invalid): the
+	// item has then only Index, Line, Offset, Size, ID and Key.
+	Bad *LineError
+}
+
+// LineError is what is wrong with one line.
+type LineError struct {
+	// File, Line and Col locate it; Col counts bytes from 1, 0 if unknown.
+	File string
+	Line int
+	Col  int
+	// Msg says what is wrong and Hint what to do, which may be "".
+	Msg  string
+	Hint string
+}

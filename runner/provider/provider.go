@@ -1,0 +1,197 @@
+// Package provider says what an API is to the runner: how an item becomes a
+// call, how a call is signed, and what an answer means.
+//
+// Nothing here does I/O. The meaning of an answer is an *Error with a class
+// (what happened), a scope (how far it reaches) and hints; how often to try and
+// what it does to the limit is decided elsewhere.
+package provider
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"llmbatch/input"
+)
+
+// API is the shape of the requests and answers of one endpoint.
+type API uint8
+
+const (
+	AnthropicMessages API = iota
+	OpenAIChat
+	OpenAIResponses
+	// OpenAIOther is any other /v1/… path of a batch line: a 2xx JSON answer
+	// without an error is an answer.
+	OpenAIOther
+)
+
+// Provider is an API family. Its methods may be called by many goroutines.
+type Provider interface {
+	// Encode turns an item into a call. An error is the user's: it is an
+	// *input.LineError without File and Line where it concerns a place in the
+	// line, and names the flag that would cure it.
+	Encode(it *input.Item, d Defaults) (*Call, error)
+	// Sign sets the authentication and version headers.
+	Sign(h http.Header, c Credentials)
+	// Decode judges a whole answer. A nil *Error means the Reply is an answer to keep.
+	Decode(c *Call, a Answer) (Reply, *Error)
+}
+
+// Streamer is a Provider that can read a call's answer as server-sent events.
+type Streamer interface {
+	// Assemble starts the reading of one streamed answer.
+	Assemble(c *Call) Assembler
+	// Continue returns the body of a call that asks for the rest of an answer of
+	// which text arrived; style is "user" or "prefill". ok is false where the
+	// call can't be continued.
+	Continue(c *Call, text, style string) (body json.RawMessage, ok bool)
+}
+
+// Assembler builds one answer from events. Not for concurrent use.
+type Assembler interface {
+	// Event takes one event; name is "" where the stream names none. An *Error is
+	// what an error event means.
+	Event(name string, data []byte) *Error
+	// Finish is called once at the end of the stream: clean says that it ended
+	// without a transport error. It returns the body as the non-streaming API
+	// would have sent it, or an *Error (truncated) without terminal evidence.
+	Finish(clean bool) (json.RawMessage, *Error)
+	// Partial tells what arrived so far: its text, its usage, and whether it may
+	// be continued (not inside a tool call or a thinking block).
+	Partial() (text string, u Usage, continuable bool)
+}
+
+// Defaults are the values used where a line has none of its own.
+type Defaults struct {
+	Model       string
+	MaxTokens   int // 0: none
+	Temperature json.RawMessage
+	System      string
+	Endpoint    string // "chat" or "responses", for OpenAI
+	// Native is true when the base URL is the provider's own host.
+	Native bool
+	// Name is what Call.Provider says: "anthropic", "openai" or "mock".
+	Name string
+	// Mock: a missing model or max_tokens is filled in rather than refused.
+	Mock bool
+}
+
+// Credentials sign calls.
+type Credentials struct {
+	Key    string // "" sends none
+	Bearer bool   // Key is an auth token (ANTHROPIC_AUTH_TOKEN)
+	// Header replaces the header that carries the key, such as api-key; ""
+	// means x-api-key for Anthropic and Authorization: Bearer for OpenAI.
+	Header       string
+	Organization string
+	Project      string
+}
+
+// Call is one item's request, encoded once and sent as often as it takes.
+type Call struct {
+	API      API
+	Provider string
+	Method   string
+	// Path is relative to the base URL, with a leading slash: /v1/messages for
+	// Anthropic, /chat/completions for OpenAI (whose base URL has the /v1).
+	Path  string
+	Model string
+	// Body is final but for "stream", which is added when it is sent.
+	Body json.RawMessage
+	// Stream says that the body itself asks for a stream.
+	Stream bool
+	// Plain says that the body was made by llmbatch (format Prompt), so that more
+	// than "stream" may be added to it (stream_options).
+	Plain bool
+	// MaxTokens is the most output the call asks for, 0 if it does not say.
+	MaxTokens int
+}
+
+// Answer is what arrived for a call.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte // decompressed, bounded
+	// At is when it arrived.
+	At time.Time
+}
+
+// Reply is a usable answer.
+type Reply struct {
+	Text       string
+	StopReason string // the API's own word
+	Model      string
+	Usage      Usage
+	Response   json.RawMessage // the body, valid and compact, invalid UTF-8 replaced
+	RequestID  string
+	// Flag marks an answer worth counting: "", "truncated", "refused", "paused", "empty".
+	Flag string
+}
+
+// Usage is in tokens. InputTokens counts neither cache reads nor cache writes.
+type Usage struct {
+	InputTokens, OutputTokens, CacheReadTokens, CacheWriteTokens, ReasoningTokens int64
+	// Known is false where the answer said nothing about usage.
+	Known bool
+}
+
+// Class says what happened to an attempt. The strings are the rows' outcomes.
+type Class string
+
+const (
+	ClassOK         Class = "ok"
+	RateLimited     Class = "rate_limited"
+	Overloaded      Class = "overloaded"
+	ServerError     Class = "server_error"
+	Timeout         Class = "timeout"
+	ConnectionError Class = "connection_error"
+	Truncated       Class = "truncated"
+	InvalidResponse Class = "invalid_response"
+	Rejected        Class = "rejected"
+	SpendCap        Class = "spend_cap"
+	AuthError       Class = "auth"
+	Canceled        Class = "canceled"
+)
+
+// Scope says how far an error reaches.
+type Scope uint8
+
+const (
+	// Passing: worth another try.
+	Passing Scope = iota
+	// ItemOnly: this item can't succeed as it stands.
+	ItemOnly
+	// WholeLane: nothing can succeed with this model and key.
+	WholeLane
+	// WholeRun: nothing can succeed at all.
+	WholeRun
+)
+
+// Error is what an answer, or its absence, means.
+type Error struct {
+	Class Class
+	Scope Scope
+	// NoRetry: the server said not to try again (x-should-retry: false), and the
+	// scope is Passing.
+	NoRetry bool
+	// NoShrink: says nothing about load (a model still loading, a conflict).
+	NoShrink bool
+	// Patient: begin the backoff at 5 s rather than 0.5 s.
+	Patient bool
+
+	Status    int // HTTP status, or the status that an error in a 200 names
+	Type      string
+	Code      string
+	Message   string // trimmed to 1000 bytes; not yet scrubbed
+	RequestID string
+
+	// Hint is the wait that the body asks for, 0 if it asks for none. Headers win.
+	Hint time.Duration
+	// Regain is a date named in a cap's message, for the user's eyes only.
+	Regain string
+	// Advice is the next step for the user, "" if there is none.
+	Advice string
+	// Usage is what was billed for a failed attempt, where it is known.
+	Usage Usage
+}
