@@ -188,6 +188,8 @@ type Error struct {
 
 	// Hint is the wait that the body asks for, 0 if it asks for none. Headers win.
 	Hint time.Duration
+	// DeadEndpoint: the endpoint can't be reached at all (refused, DNS, TLS).
+	DeadEndpoint bool
 	// Regain is a date named in a cap's message, for the user's eyes only.
 	Regain string
 	// Advice is the next step for the user, "" if there is none.
