@@ -10,7 +10,11 @@
 // The file is never held in memory.
 package input
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
 
 // Format says how a line was written.
 type Format uint8
@@ -69,6 +73,12 @@ type Item struct {
 	// Bad is set where a bad line is let through (a pipe, --skip-invalid): the
 	// item has then only Index, Line, Offset, Size, ID and Key.
 	Bad *LineError
+
+	idAt int    // of the id in the line, for messages
+	at   int    // of the object in the line: behind a BOM and white space
+	sum  uint64 // of the content, where the line has no id or may turn bad
+	has  bool   // the line has an id of its own
+	crc  uint32 // of what Forget dropped
 }
 
 // LineError is what is wrong with one line.
@@ -80,4 +90,48 @@ type LineError struct {
 	// Msg says what is wrong and Hint what to do, which may be "".
 	Msg  string
 	Hint string
+}
+
+// Error is file:line:col: message, without the hint.
+func (e *LineError) Error() string {
+	var at strings.Builder
+	if e.File != "" {
+		at.WriteString(e.File + ":")
+	}
+	if e.Line > 0 {
+		fmt.Fprintf(&at, "%d:", e.Line)
+		if e.Col > 0 {
+			fmt.Fprintf(&at, "%d:", e.Col)
+		}
+	}
+	if at.Len() > 0 {
+		at.WriteByte(' ')
+	}
+	return at.String() + e.Msg
+}
+
+// Errors is what Check found wrong with the lines of a file.
+type Errors struct {
+	// Count is the number of all bad lines.
+	Count int
+	// First has the first ten of them, in order.
+	First []*LineError
+}
+
+// Error names the first bad lines, one a line, each with its hint below it.
+func (e *Errors) Error() string {
+	var b strings.Builder
+	for i, l := range e.First {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(l.Error())
+		if l.Hint != "" {
+			b.WriteString("\n    hint: " + l.Hint)
+		}
+	}
+	if more := e.Count - len(e.First); more > 0 {
+		fmt.Fprintf(&b, "\n… and %d more", more)
+	}
+	return b.String()
 }
