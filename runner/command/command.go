@@ -1,0 +1,127 @@
+// Package command is the command line of llmbatch: one file a subcommand, from
+// flags to structs to calls.
+//
+// Data goes to standard output and nothing else does; everything for people
+// goes to standard error, errors as "llmbatch: …" followed by "hint: …" lines
+// that name the next step. Main is the whole program as a function of its
+// arguments and streams: it never exits the process and keeps no state between
+// calls, so it can be called from tests, also several times at once. The two
+// things it shares with the process are its environment and its signals.
+//
+// Settings come from flags, then LLMBATCH_… variables, then the file that
+// --config names, then defaults. Nothing is read from the current folder. Keys
+// come from the providers' own variables or from --api-key-file, never from a
+// flag.
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/urfave/cli/v2"
+)
+
+// env is what the program sees of the world, a seam for tests.
+type env struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	// signals begins to listen to signals; commands that don't call it die of
+	// them as usual.
+	signals func() signals
+	now     func() time.Time
+	// start is when the program began: the run's budget counts from here.
+	start time.Time
+}
+
+// Main runs the command that args name (args[0] is the program's name) and
+// returns its exit code, one of the list in exit.go.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return run(args, &env{
+		stdin: stdin, stdout: stdout, stderr: stderr,
+		getenv: os.Getenv, signals: catchSignals,
+		now: time.Now, start: time.Now(),
+	})
+}
+
+func run(args []string, e *env) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(e.stderr, "llmbatch: internal error: %v\n%s", p, debug.Stack())
+			fmt.Fprintln(e.stderr, "hint: this is a fault of llmbatch, not of your input; rows that were written are kept, run again to continue")
+			code = exitInternal
+		}
+	}()
+	app := newApp(e)
+	if len(args) > 1 && args[len(args)-1] == completionFlag {
+		complete(app, args[1:len(args)-1], e.stdout)
+		return exitOK
+	}
+	args, err := arrange(app, args)
+	if err == nil {
+		err = app.RunContext(context.Background(), args)
+	}
+	return report(e.stderr, err)
+}
+
+// newApp describes the whole command line. It is built anew for each call,
+// because the library keeps what it parsed in it.
+func newApp(e *env) *cli.App {
+	app := &cli.App{
+		Name:      "llmbatch",
+		Usage:     "run a file of prompts against an LLM API, to the end",
+		UsageText: "llmbatch COMMAND [flags] FILE",
+		Version:   version(),
+		Writer:    e.stdout,
+		ErrWriter: e.stderr,
+		Reader:    e.stdin,
+		Commands: []*cli.Command{
+			runCommand(e), completionCommand(e), manCommand(e),
+		},
+		HideHelpCommand:           true,
+		DisableSliceFlagSeparator: true,
+		ExitErrHandler:            func(*cli.Context, error) {},
+		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return flagError(err) },
+	}
+	for _, c := range app.Commands {
+		c.HideHelpCommand = true
+		c.OnUsageError = app.OnUsageError
+		c.CustomHelpTemplate = helpTemplate(c)
+	}
+	app.CustomAppHelpTemplate = appHelpTemplate(app)
+	app.Action = func(c *cli.Context) error {
+		return cli.ShowAppHelp(c)
+	}
+	return app
+}
+
+// version is what the build recorded, "(devel)" for a build from a checkout
+// without version information.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
+// oneArg returns the single argument a command takes, or a usage error that
+// says what is missing or too much.
+func oneArg(c *cli.Context, what string) (string, error) {
+	switch args := c.Args(); args.Len() {
+	case 0:
+		return "", usagef("%s: no %s given", c.Command.Name, what).hint("llmbatch %s [flags] %s", c.Command.Name, what)
+	case 1:
+		if args.First() == "" {
+			return "", usagef("%s: the name of %s is empty", c.Command.Name, what)
+		}
+		return args.First(), nil
+	default:
+		return "", usagef("%s takes one %s, got %d: %q", c.Command.Name, what, args.Len(), args.Slice()).
+			hint("quote a name that contains spaces")
+	}
+}

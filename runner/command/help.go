@@ -1,0 +1,183 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+)
+
+// helpTemplate is the --help text of a command as a template of the library:
+// fixed text, in our order of groups, with the rare flags left out.
+func helpTemplate(c *cli.Command) string { return literal(helpText(c, false)) }
+
+// literal quotes text for text/template.
+func literal(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"}}`) }
+
+// helpText describes a command; all includes its rare flags.
+func helpText(c *cli.Command, all bool) string {
+	var b strings.Builder
+	args := ""
+	if c.ArgsUsage != "" {
+		args = " " + c.ArgsUsage
+	}
+	fmt.Fprintf(&b, "llmbatch %s: %s\n\nUsage: llmbatch %s [flags]%s\n", c.Name, c.Usage, c.Name, args)
+	if c.Description != "" {
+		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.Description))
+	}
+	hidden := map[string]bool{}
+	if !all {
+		for _, f := range rareFlags(&options{}) {
+			hidden[f.Names()[0]] = true
+		}
+	}
+	group := "\x00"
+	for _, f := range inGroups(c.Flags) {
+		d, ok := f.(cli.DocGenerationFlag)
+		if !ok || (hidden[f.Names()[0]] && takesSettings(c)) {
+			continue
+		}
+		if g := categoryOf(f); g != group {
+			group = g
+			fmt.Fprintf(&b, "\n%s:\n", orElse(g, "Flags"))
+		}
+		place, usage := unquote(d.GetUsage())
+		writeEntry(&b, spelled(f, place), usage+defaultOf(d))
+	}
+	if takesSettings(c) {
+		b.WriteString("\nEvery flag can be set as LLMBATCH_… (--max-errors as LLMBATCH_MAX_ERRORS) or in the file\n" +
+			"that --config names. Order: flag, environment, file, default.\n")
+	}
+	if takesSettings(c) && !all {
+		fmt.Fprintf(&b, "llmbatch %s --help-all shows %d more flags.\n", c.Name, len(hidden))
+	}
+	return b.String()
+}
+
+// takesSettings says whether c has the flags of run.
+func takesSettings(c *cli.Command) bool { return lookup(c, "print-config") != nil }
+
+// inGroups sorts flags by the order of the groups; within one they stay.
+func inGroups(flags []cli.Flag) []cli.Flag {
+	order := []string{groupFiles, groupAPI, groupBodies, groupSpeed, groupTime, groupMoney, groupWhich, groupSeen, groupConfig}
+	sorted := slices.Clone(flags)
+	slices.SortStableFunc(sorted, func(a, b cli.Flag) int {
+		return slices.Index(order, categoryOf(a)) - slices.Index(order, categoryOf(b))
+	})
+	return slices.DeleteFunc(sorted, func(f cli.Flag) bool { return f == cli.HelpFlag || f == cli.BashCompletionFlag })
+}
+
+func categoryOf(f cli.Flag) string {
+	if c, ok := f.(cli.CategorizableFlag); ok {
+		return c.GetCategory()
+	}
+	return ""
+}
+
+// spelled is how a flag is typed: "-o, --out FILE".
+func spelled(f cli.Flag, place string) string {
+	names := f.Names()
+	s := "    --" + names[0]
+	if len(names) > 1 {
+		s = "-" + names[1] + ", --" + names[0]
+	}
+	if place != "" && takesValue(f) {
+		s += " " + place
+	}
+	return s
+}
+
+// unquote takes the placeholder, which stands first and in backquotes, off a usage.
+func unquote(usage string) (place, text string) {
+	quoted, text, ok := strings.Cut(usage, "`: ")
+	if !ok {
+		return "", usage
+	}
+	return strings.TrimPrefix(quoted, "`"), text
+}
+
+// writeEntry writes a flag and what it does in two columns that fit a terminal
+// of 80.
+func writeEntry(b *strings.Builder, flag, text string) {
+	const indent, width = 30, 80
+	line := fmt.Sprintf("  %-*s", indent-2, flag)
+	if len(line) > indent {
+		b.WriteString(line + "\n")
+		line = strings.Repeat(" ", indent)
+	}
+	for i, word := range strings.Fields(text) {
+		if i > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			b.WriteString(line + "\n")
+			line = strings.Repeat(" ", indent)
+		} else if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	b.WriteString(strings.TrimRight(line, " ") + "\n")
+}
+
+func defaultOf(d cli.DocGenerationFlag) string {
+	if !d.TakesValue() {
+		return ""
+	}
+	text := strings.Trim(d.GetDefaultText(), `"`)
+	if t, err := time.ParseDuration(text); err == nil && t > 0 {
+		text = shortDuration(t)
+	}
+	if text == "" || text == "0" {
+		return ""
+	}
+	return " (default: " + text + ")"
+}
+
+// shortDuration leaves out the parts that are zero: 30m, not 30m0s.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// appHelpTemplate is the text of llmbatch --help.
+func appHelpTemplate(app *cli.App) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "llmbatch: %s\n\n", app.Usage)
+	b.WriteString("  llmbatch run --provider mock prompts.jsonl    try it, no key needed\n" +
+		"  llmbatch run --model MODEL prompts.jsonl      results in prompts.results.jsonl\n" +
+		"  llmbatch run --model MODEL prompts.jsonl      again: only what is not done yet\n\nCommands:\n")
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, c := range app.Commands {
+		fmt.Fprintf(w, "  %s\t%s\n", c.Name, c.Usage)
+	}
+	w.Flush()
+	b.WriteString("\nllmbatch COMMAND --help shows the flags of a command, llmbatch --version the version.\n\n" + exitCodes)
+	return literal(b.String())
+}
+
+// exitCodes is the list of exit.go for people.
+const exitCodes = `Exit codes:
+  0    every item has its answer
+  1    the run finished, some rows are failed or gave_up
+  2    usage or input error, or another run holds the output; nothing was sent
+  3    stopped: spend cap, credit, key, wrong base URL, closed model, a guard, --max-cost
+  4    the run's time ended first; run again to continue
+  5    results could not be written; sending stopped at once
+  70   internal error; rows kept
+  130  interrupted (143: terminated, 129: hung up); run again to continue
+`
