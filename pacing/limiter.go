@@ -1,154 +1,177 @@
-// Package pacing decides when a request may leave.
-//
-// A Limiter guards one lane (base URL, key and model): a window of permits
-// found by AIMD, a gate that is shut while the server wants to be left alone,
-// the provider's quota as far as its headers tell it, and a launch rate learned
-// from refusals. One place launches. Items that wait hold no permit.
-//
-// Nothing here knows HTTP, retries or items.
 package pacing
 
 import (
 	"context"
-	"errors"
+	"sync"
 	"time"
 )
 
-// Signal is what a finished request taught.
-type Signal uint8
-
-const (
-	// Nothing: cancelled, or nothing reached the wire.
-	Nothing Signal = iota
-	// Good: answered with a result.
-	Good
-	// Answered: refused for a reason of the item's own; the server is up.
-	Answered
-	// Throttled: a 429.
-	Throttled
-	// Overloaded: a 503 or 529.
-	Overloaded
-	// Failed: 500, 502, 504, a broken connection, a timeout. Says nothing about
-	// the limit; in a row they mean an outage.
-	Failed
-)
-
-// Work is what is about to be sent.
-type Work struct {
-	// Order: waiting items leave in this order, lowest first.
-	Order int64
-	// Input is a rough count of input tokens (bytes / 4), MaxOutput the most
-	// output asked for, 0 if unknown.
-	Input, MaxOutput float64
-	// NotAfter ends the item's time; zero means never. A gate that opens later
-	// makes Acquire return a *LateError at once.
-	NotAfter time.Time
-}
-
-// Outcome is what came back.
-type Outcome struct {
-	Signal Signal
-	// Hint is the wait the server asked for, from now; 0 if it asked for none.
-	Hint time.Duration
-	// Quota is what the rate-limit headers said, if anything.
-	Quota []Quota
-	// Input and Output are the tokens billed, 0 if unknown.
-	Input, Output float64
-}
-
-// Resource is what a quota counts.
-type Resource uint8
-
-const (
-	Requests Resource = iota
-	InputTokens
-	OutputTokens
-	TotalTokens
-)
-
-// Quota is one resource as the provider reports it. Remaining and Limit are
-// never negative; Reset is the time until the resource is full again.
-type Quota struct {
-	Resource         Resource
-	Limit, Remaining float64
-	Reset            time.Duration
-}
-
-// Feedback is what a request taught about the lane.
-type Feedback struct {
-	// Gate is when the lane opens again; zero if it is open.
-	Gate time.Time
-	// Outage: the failure is part of a known outage and counts for no item.
-	Outage bool
-}
-
-// Status is a lane as seen now.
-type Status struct {
-	Limit, InFlight, Peak, Waiting int
-	Gate                           time.Time // zero if open
-	Reason                         string    // why the gate is shut
-	Floor                          bool      // the limit is at its least
-	Outage                         bool
-}
-
-// Change is one change of the limit, gate or rate, with its reason and inputs.
-type Change struct {
-	At       time.Time
-	From, To int
-	Reason   string
-	Detail   string
-}
-
-// Config of a Limiter.
-type Config struct {
-	Max      int     // hard ceiling; 0 means 256
-	Start    int     // first limit; 0 means 4
-	Fixed    bool    // stay at Max: no adaptation; gate and quota still apply
-	Increase float64 // step of a probe as a share of the plateau; 0 means 0.05
-	Decrease float64 // the limit after a cut as a share of what the server holds; 0 means 0.95
-	RPM, TPM float64 // known limits; 0 means unknown
-	Seed     uint64
-	// Wake is called, outside of any lock, when a Try that failed may succeed now.
-	Wake func()
-	// Log is called, outside of any lock, for each change; nil means none.
-	Log func(Change)
-}
-
-// LateError says that the gate opens after the item's time.
-type LateError struct{ Until time.Time }
-
-func (e *LateError) Error() string {
-	return "the lane opens only at " + e.Until.UTC().Format(time.RFC3339)
-}
-
-// ErrClosed is returned by Acquire after Close.
-var ErrClosed = errors.New("lane closed")
-
 // Limiter guards one lane. Its methods may be called by many goroutines.
-type Limiter struct{}
+// All decisions are the lane's; here are only the lock, the clock and the
+// one timer.
+type Limiter struct {
+	origin time.Time
+	wake   func()
+	log    func(Change)
+
+	mu    sync.Mutex
+	lane  *lane
+	timer *time.Timer
+	armed time.Duration // when the timer fires; never if it is not set
+}
 
 // Permit is the right to have one request on the wire.
 type Permit struct {
 	// Limit was the lane's limit at the launch.
 	Limit int
+
+	limiter *Limiter
+	flight  flight
 }
 
-// New returns a Limiter.
-func New(c Config) *Limiter { return &Limiter{} }
+// New returns a Limiter, open, with its whole first limit free.
+func New(c Config) *Limiter {
+	l := &Limiter{origin: time.Now(), wake: c.Wake, log: c.Log, armed: never, lane: newLane(c)}
+	l.timer = time.AfterFunc(never, l.tick)
+	return l
+}
+
+// now must be read under the lock: the lane's clock never runs backwards.
+func (l *Limiter) now() time.Duration { return time.Since(l.origin) }
+
+func (l *Limiter) at(t time.Duration) time.Time {
+	if t <= 0 {
+		return time.Time{}
+	}
+	return l.origin.Add(t)
+}
+
+func (l *Limiter) tick() {
+	l.mu.Lock()
+	l.armed = never
+	l.release(l.now())
+}
+
+// release lets the lane act on what has changed, and unlocks.
+func (l *Limiter) release(now time.Duration) {
+	again := l.lane.pump(now)
+	for _, w := range l.lane.served {
+		close(w.ready)
+	}
+	l.lane.served = l.lane.served[:0]
+	if again < l.armed && !l.lane.closed {
+		l.armed = again
+		l.timer.Reset(max(again-now, 0))
+	}
+	changes, wake := l.lane.changes, l.lane.wake
+	l.lane.changes, l.lane.wake = nil, false
+	l.mu.Unlock()
+	if l.log != nil {
+		for _, c := range changes {
+			l.log(Change{At: l.origin.Add(c.at), From: c.from, To: c.to, Reason: c.reason, Detail: c.detail})
+		}
+	}
+	if wake && l.wake != nil {
+		l.wake()
+	}
+}
 
 // Try returns a permit for an item that was never sent, or nil if it may not
-// leave now or a waiting item comes first.
-func (l *Limiter) Try(w Work) *Permit { return &Permit{} }
+// leave now or a waiting item comes first. It never blocks. After a nil,
+// Config.Wake is called as soon as another Try may succeed.
+func (l *Limiter) Try(w Work) *Permit {
+	p := &Permit{limiter: l}
+	l.mu.Lock()
+	now := l.now()
+	ok := l.lane.offer(now, l.demand(w), &p.flight)
+	p.Limit = l.lane.limit
+	l.release(now)
+	if !ok {
+		return nil
+	}
+	return p
+}
 
 // Acquire waits for a permit. Waiting items come before those of Try, lowest
-// Order first. The error is ctx's cause, ErrClosed or a *LateError.
-func (l *Limiter) Acquire(ctx context.Context, w Work) (*Permit, error) { return &Permit{}, nil }
+// Order first. The error is ctx's cause, ErrClosed or a *LateError: the gate
+// opens after w.NotAfter, or w.NotAfter has passed.
+func (l *Limiter) Acquire(ctx context.Context, w Work) (*Permit, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	p := &Permit{limiter: l}
+	me := &waiter{demand: l.demand(w), flight: &p.flight, ready: make(chan struct{})}
+	l.mu.Lock()
+	now := l.now()
+	l.lane.enqueue(me)
+	l.release(now)
+	select {
+	case <-me.ready:
+	case <-ctx.Done():
+		l.mu.Lock()
+		now := l.now()
+		if l.lane.leave(me) || me.end == gone { // else a permit came at the same time
+			l.release(now)
+			return nil, context.Cause(ctx)
+		}
+		if me.end == launched {
+			l.lane.done(now, &p.flight, Outcome{})
+		}
+		l.release(now)
+		return nil, context.Cause(ctx)
+	}
+	switch me.end {
+	case launched:
+		p.Limit = me.limit
+		return p, nil
+	case late:
+		return nil, &LateError{Until: l.at(me.until)}
+	default:
+		return nil, ErrClosed
+	}
+}
+
+func (l *Limiter) demand(w Work) demand {
+	d := demand{order: w.Order, input: w.Input, output: w.MaxOutput, notAfter: never}
+	if !w.NotAfter.IsZero() {
+		d.notAfter = w.NotAfter.Sub(l.origin)
+	}
+	return d
+}
 
 // Status tells how the lane stands.
-func (l *Limiter) Status() Status { return Status{} }
+func (l *Limiter) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, c := l.now(), l.lane
+	s := Status{Limit: c.limit, InFlight: c.permits.taken, Peak: c.peak, Waiting: c.queue.Len(),
+		Floor: c.atFloor(), Outage: c.breaker.open()}
+	if until, reason := c.shutUntil(now); until > now {
+		s.Gate, s.Reason = l.at(until), reason
+	}
+	return s
+}
 
 // Close wakes all who wait with ErrClosed; nothing is launched any more.
-func (l *Limiter) Close() {}
+// Permits already given are still to be given back.
+func (l *Limiter) Close() {
+	l.mu.Lock()
+	l.lane.close()
+	l.timer.Stop()
+	l.release(l.now())
+}
 
-// Done gives the permit back with what the request taught. Call it once.
-func (p *Permit) Done(o Outcome) Feedback { return Feedback{} }
+// Done gives the permit back with what the request taught. Call it once;
+// further calls do nothing.
+func (p *Permit) Done(o Outcome) Feedback {
+	l := p.limiter
+	l.mu.Lock()
+	now := l.now()
+	outage := l.lane.done(now, &p.flight, o)
+	f := Feedback{Outage: outage}
+	if until := l.lane.gate.until; until > now {
+		f.Gate = l.at(until)
+	}
+	l.release(now)
+	return f
+}

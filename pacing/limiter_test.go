@@ -1,0 +1,128 @@
+package pacing
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWaitingItemsLeaveLowestOrderFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(Config{Max: 1, Start: 1})
+		p := l.Try(Work{Order: 1})
+		if p == nil {
+			t.Fatal("got no permit from an idle lane, want one")
+		}
+		order := make(chan int64, 3)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		for _, o := range []int64{9, 3, 5} {
+			wg.Go(func() {
+				p, err := l.Acquire(t.Context(), Work{Order: o})
+				if err != nil {
+					t.Errorf("Acquire(%d): got %v, want a permit", o, err)
+					return
+				}
+				order <- o
+				<-time.After(time.Second)
+				p.Done(Outcome{Signal: Good})
+			})
+			synctest.Wait()
+		}
+		if l.Try(Work{Order: 0}) != nil {
+			t.Error("got a permit at a full window, want none")
+		}
+		p.Done(Outcome{Signal: Good})
+		for _, want := range []int64{3, 5, 9} {
+			if got := <-order; got != want {
+				t.Errorf("got item %d, want %d", got, want)
+			}
+		}
+	})
+}
+
+func TestGateHoldsEverybodyForAsLongAsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wakes := make(chan struct{}, 10)
+		l := New(Config{Wake: func() { wakes <- struct{}{} }})
+		p := l.Try(Work{})
+		start := time.Now()
+		f := p.Done(Outcome{Signal: Throttled, Hint: 2 * time.Second})
+		if d := f.Gate.Sub(start); d < 2*time.Second || d > 2100*time.Millisecond {
+			t.Errorf("got a gate of %v, want 2 s to 2.1 s", d)
+		}
+		if l.Try(Work{}) != nil {
+			t.Error("got a permit from a shut lane, want none")
+		}
+		var late *LateError
+		_, err := l.Acquire(t.Context(), Work{NotAfter: start.Add(time.Second)})
+		if !errors.As(err, &late) || !late.Until.Equal(f.Gate) {
+			t.Errorf("got %v, want a LateError until %v", err, f.Gate)
+		}
+		<-wakes
+		if d := time.Since(start); d < 2*time.Second || d > 2100*time.Millisecond {
+			t.Errorf("woken after %v, want 2 s to 2.1 s", d)
+		}
+		if l.Try(Work{}) == nil {
+			t.Error("got no permit from an open lane, want one")
+		}
+	})
+}
+
+func TestAcquireEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(Config{Max: 1})
+		p := l.Try(Work{})
+		cause := errors.New("stopped")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		wait := func(ctx context.Context, w Work) {
+			go func() { _, err := l.Acquire(ctx, w); ended <- err }()
+			synctest.Wait()
+		}
+		wait(ctx, Work{})
+		cancel(cause)
+		if err := <-ended; err != cause {
+			t.Errorf("cancelled: got %v, want the cause", err)
+		}
+		start := time.Now()
+		wait(t.Context(), Work{NotAfter: start.Add(3 * time.Second)})
+		var late *LateError
+		if err := <-ended; !errors.As(err, &late) || time.Since(start) != 3*time.Second {
+			t.Errorf("out of time: got %v after %v, want a LateError after 3 s", err, time.Since(start))
+		}
+		wait(t.Context(), Work{NotAfter: start.Add(time.Minute)})
+		p.Done(Outcome{Signal: Throttled, Hint: time.Hour})
+		if err := <-ended; !errors.As(err, &late) || time.Since(start) != 3*time.Second {
+			t.Errorf("gate moved: got %v after %v, want a LateError at once", err, time.Since(start))
+		}
+		wait(t.Context(), Work{})
+		l.Close()
+		if err := <-ended; err != ErrClosed {
+			t.Errorf("closed: got %v, want ErrClosed", err)
+		}
+		if _, err := l.Acquire(t.Context(), Work{}); err != ErrClosed {
+			t.Errorf("after Close: got %v, want ErrClosed", err)
+		}
+		if l.Try(Work{}) != nil {
+			t.Error("after Close: got a permit, want none")
+		}
+	})
+}
+
+func BenchmarkTryDone(b *testing.B) {
+	l := New(Config{Max: 64, Start: 64})
+	held := make([]*Permit, 63)
+	for i := range held {
+		held[i] = l.Try(Work{})
+	}
+	for i := 0; b.Loop(); i++ {
+		p := l.Try(Work{Order: int64(i)})
+		l.Try(Work{})
+		held[i%63], p = p, held[i%63]
+		p.Done(Outcome{Signal: Good})
+	}
+}

@@ -1,0 +1,138 @@
+package pacing
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	probeScale  = 3 * time.Second   // time scale of probing, and the least hold after a cut
+	longestHold = 30 * time.Second  // the hold doubles up to here while probes fail at one level
+	rarestProbe = 600 * time.Second // no hold is longer, whatever a probe costs
+	perProbe    = 25                // few slots, long answers: at most one probe in so many answers
+	perCooldown = 10                // a probe that costs a cooldown: at most one in so many cooldowns
+	freeGrowth  = 32                // slow start beyond this needs answers, not mere survival
+	overload    = 0.7               // after a 503 or 529: this share of what is in flight
+)
+
+// window is how many requests the server will hold at once: AIMD.
+//
+// Before the first cut it grows by one for each accepted launch (slow start).
+// A cut goes to what the server still holds, the plateau. From there: a short
+// dip below it, in which another client gets in, back to the plateau, a hold,
+// then a probe that grows with the cube of time, until the next cut. A probe
+// that fails where the last one failed doubles the hold.
+type window struct {
+	most               float64
+	increase, decrease float64
+
+	size      float64
+	threshold float64 // slow start ends here
+	plateau   float64 // the level last found to be held; +Inf before the first cut
+	since     time.Duration
+	hold      time.Duration
+	blocked   time.Duration // when it last held a launch back; negative: never
+}
+
+func newWindow(most, start, increase, decrease float64) window {
+	return window{most: most, increase: increase, decrease: decrease, size: min(start, most),
+		threshold: math.Inf(1), plateau: math.Inf(1), hold: probeScale, blocked: -1}
+}
+
+func (w *window) limit() int { return int(max(1, min(w.most, math.Floor(w.size+0.5)))) }
+
+func (w *window) slow() bool { return w.size < w.threshold }
+
+// accepted is slow start's evidence: a launch made since the last cut was
+// taken. It counts only if the window has held a launch back since.
+func (w *window) accepted(launch time.Duration) {
+	if w.slow() && w.blocked >= launch {
+		w.size = min(w.most, w.threshold, w.size+1)
+	}
+}
+
+// advance moves along the curve. Time in which the window is not what holds
+// launches back proves nothing and does not count.
+func (w *window) advance(now, answer time.Duration) {
+	if w.slow() || math.IsInf(w.plateau, 1) {
+		return
+	}
+	if now-w.blocked > max(time.Second, answer) {
+		if now-w.since > w.hold {
+			w.since, w.plateau = now-w.hold, w.size
+		}
+		return
+	}
+	if v := w.curve(max(0, now-w.since)); v > w.size {
+		w.size = min(w.most, v, w.size*1.5+1)
+	}
+}
+
+func (w *window) curve(t time.Duration) float64 {
+	switch {
+	case t < probeScale:
+		x := 1 - t.Seconds()/probeScale.Seconds()
+		return w.plateau * (1 - (1-w.decrease)*x*x*x)
+	case t < w.hold:
+		return w.plateau
+	default:
+		x := (t - w.hold).Seconds() / probeScale.Seconds()
+		return w.plateau + max(w.increase*w.plateau, 0.5)*x*x*x
+	}
+}
+
+// evidence is what is known when a refusal opens a new epoch.
+type evidence struct {
+	now       time.Duration
+	held      float64       // in flight without the refused one
+	hint      time.Duration // the server asked for this wait
+	answer    time.Duration // mean
+	tolerance float64
+	doubted   bool // something speaks against a ceiling
+}
+
+// cut is a refusal that a ceiling explains.
+func (w *window) cut(e evidence) {
+	before := w.plateau
+	first := math.IsInf(before, 1)
+	w.plateau = max(1, min(w.size, e.held))
+	same := first || math.Abs(w.plateau-before) <= max(e.tolerance, 0.1*before)
+	switch {
+	case e.doubted:
+		w.plateau = min(w.plateau, before)
+	case same:
+		costly := min(rarestProbe, time.Duration(perProbe/max(1, e.held)*float64(e.answer)))
+		w.hold = min(max(longestHold, costly), 2*w.hold)
+	default:
+		w.hold = probeScale
+	}
+	if same && e.hint > 0 {
+		w.hold = max(w.hold, perCooldown*min(rarestProbe/perCooldown, e.hint))
+	}
+	w.size = w.plateau
+	if !first {
+		w.size = max(1, w.plateau*w.decrease)
+	}
+	w.threshold, w.since = w.size, e.now
+}
+
+// again is a further refusal of the burst that cut: its permit goes too.
+func (w *window) again() {
+	w.plateau = max(1, w.plateau-1)
+	w.size = min(w.size, w.plateau)
+	w.threshold = w.size
+}
+
+// overloaded is a 503 or 529.
+func (w *window) overloaded(e evidence) {
+	w.size = max(1, min(w.size, overload*max(1, e.held)))
+	w.plateau, w.threshold, w.hold, w.since = w.size, w.size, longestHold, e.now
+}
+
+// spare is a refusal that no ceiling explains: the window is not at fault.
+func (w *window) spare(now time.Duration) {
+	w.plateau, w.threshold, w.hold, w.since = w.size, w.size, probeScale, now
+}
+
+// pause: nothing is learnt before this time.
+func (w *window) pause(until time.Duration) { w.since = max(w.since, until) }
