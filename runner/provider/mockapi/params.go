@@ -1,0 +1,269 @@
+package mockapi
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// None as a latency means none at all, where 0 means the scenario's own.
+const None time.Duration = -1
+
+// okLatency is how long an answer takes that nobody gave a latency.
+const okLatency = 50 * time.Millisecond
+
+// Params change what a scenario does; the zero value changes nothing. In a query the keys are those of [Keys].
+type Params struct {
+	// Latency is the time before an ok answer. 0: the scenario's own; None: none.
+	Latency time.Duration
+	// Spread makes latencies lognormal: Latency is the median, Spread the standard deviation of the logarithm.
+	Spread float64
+
+	// RPM, TPM, ITPM and OTPM are limits a minute for each model, of requests, tokens, input and output tokens; a token
+	// bucket each, with the vendor's headers. 0: no limit.
+	RPM, TPM, ITPM, OTPM int
+	// Burst is how many requests a full bucket holds. 0: RPM/60. Token buckets hold ten seconds' worth.
+	Burst int
+	// RA says how a bucket's refusal names the wait: "s" (as 0: whole seconds in retry-after), "ms" (retry-after-ms),
+	// "both" or "no".
+	RA string
+	// NoHeaders leaves out the rate limit headers.
+	NoHeaders bool
+	// ChargeRefused makes refused requests cost as much as served ones, as OpenAI has it.
+	ChargeRefused bool
+
+	// Cap is how many requests are served at once, more get a 429. 0: no cap.
+	Cap int
+	// CapRetryAfter is the retry-after of that 429, rounded up to a second. 0: none.
+	CapRetryAfter time.Duration
+	// FailFirst is how long after its first request a scenario refuses everything with a bare 429.
+	FailFirst time.Duration
+	// SpendCapAfter is after how many ok answers everything is answered as in spend-cap. 0: never.
+	SpendCapAfter int
+	// Faults is the share of requests that go wrong.
+	Faults Faults
+	// Only names the one model for which the scenario is played; others get ok. Empty: all.
+	Only string
+	// Auth is the key without which a request gets a 401. Empty: none needed.
+	Auth string
+	// Seed overrides the server's seed. 0: not.
+	Seed uint64
+
+	// Echo answers with the prompt instead of OK.
+	Echo bool
+	// Size is the length of the answer's text in bytes, padded. 0: as it is.
+	Size int
+	// Stop is the stop reason. Empty: the usual one.
+	Stop string
+	// In and Out are the tokens that the answer reports and the buckets charge. 0: 5 in, 1 out.
+	In, Out int
+	// Parts is into how many pieces a stream's text is cut (0: 2), and the body of a plain answer when there is a Gap.
+	Parts int
+	// Gap is the time between two parts.
+	Gap time.Duration
+}
+
+// Faults is a mix of faults, each in percent of the requests. Which request is hit follows from the seed, the body and how
+// often that body came, not from the order of arrival.
+type Faults struct {
+	P429, P500, P503, P529 float64
+	// Drop closes the connection without an answer, Cut after half of one, HTML is a page with status 200, Slow an answer
+	// after 5 s.
+	Drop, Cut, HTML, Slow float64
+}
+
+// Keys returns the names of the parameters in a query.
+func Keys() []string {
+	return []string{"latency", "spread", "rpm", "tpm", "itpm", "otpm", "burst", "ra", "no-headers", "charge-refused", "cap", "cap-retry-after",
+		"fail-first", "spend-cap-after", "p429", "p500", "p503", "p529", "drop", "cut", "html", "slow", "only", "auth", "seed", "echo", "size", "stop",
+		"in", "out", "parts", "gap"}
+}
+
+// field returns a pointer to what a key of the query sets, nil for an unknown one.
+func (p *Params) field(key string) any {
+	switch key {
+	case "latency":
+		return &p.Latency
+	case "cap-retry-after":
+		return &p.CapRetryAfter
+	case "fail-first":
+		return &p.FailFirst
+	case "gap":
+		return &p.Gap
+	case "no-headers":
+		return &p.NoHeaders
+	case "charge-refused":
+		return &p.ChargeRefused
+	case "echo":
+		return &p.Echo
+	case "ra":
+		return &p.RA
+	case "only":
+		return &p.Only
+	case "auth":
+		return &p.Auth
+	case "stop":
+		return &p.Stop
+	case "seed":
+		return &p.Seed
+	}
+	if f := p.count(key); f != nil {
+		return f
+	}
+	if f := p.share(key); f != nil {
+		return f
+	}
+	return nil
+}
+
+// count is field for whole numbers.
+func (p *Params) count(key string) *int {
+	switch key {
+	case "rpm":
+		return &p.RPM
+	case "tpm":
+		return &p.TPM
+	case "itpm":
+		return &p.ITPM
+	case "otpm":
+		return &p.OTPM
+	case "burst":
+		return &p.Burst
+	case "cap":
+		return &p.Cap
+	case "spend-cap-after":
+		return &p.SpendCapAfter
+	case "size":
+		return &p.Size
+	case "in":
+		return &p.In
+	case "out":
+		return &p.Out
+	case "parts":
+		return &p.Parts
+	}
+	return nil
+}
+
+// share is field for fractions and percentages.
+func (p *Params) share(key string) *float64 {
+	switch key {
+	case "spread":
+		return &p.Spread
+	case "p429":
+		return &p.Faults.P429
+	case "p500":
+		return &p.Faults.P500
+	case "p503":
+		return &p.Faults.P503
+	case "p529":
+		return &p.Faults.P529
+	case "drop":
+		return &p.Faults.Drop
+	case "cut":
+		return &p.Faults.Cut
+	case "html":
+		return &p.Faults.HTML
+	case "slow":
+		return &p.Faults.Slow
+	}
+	return nil
+}
+
+// ParseParams reads parameters from a query. A key that it does not know and a value that does not fit are errors that
+// list the keys; api-version and beta, which clients put into a base URL's query, are passed over.
+func ParseParams(v url.Values) (Params, error) {
+	var p Params
+	if err := p.take(v); err != nil {
+		return Params{}, err
+	}
+	return p, nil
+}
+
+// with returns p with the parameters of a raw query on top.
+func (p Params) with(query string) (Params, error) {
+	if query == "" {
+		return p, nil
+	}
+	v, err := url.ParseQuery(query)
+	if err != nil {
+		return p, fmt.Errorf("the query is malformed: %w", err)
+	}
+	return p, p.take(v)
+}
+
+// take sets what a query names.
+func (p *Params) take(v url.Values) error {
+	for key, values := range v {
+		if key == "api-version" || key == "beta" {
+			continue
+		}
+		for _, value := range values {
+			if err := p.set(key, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// set gives one parameter its value.
+func (p *Params) set(key, value string) error {
+	field := p.field(key)
+	if field == nil {
+		return fmt.Errorf("unknown parameter %s; known are %s", prefix(key, 80), strings.Join(Keys(), ", "))
+	}
+	if !assign(field, value) || p.RA != "" && p.RA != "s" && p.RA != "ms" && p.RA != "both" && p.RA != "no" {
+		return fmt.Errorf("parameter %s can't be %q; known are %s", key, prefix(value, 80), strings.Join(Keys(), ", "))
+	}
+	if key == "latency" && p.Latency == 0 {
+		p.Latency = None
+	}
+	return nil
+}
+
+// assign parses value into the variable that field points to, and reports whether it fits.
+func assign(field any, value string) bool {
+	var err error
+	switch f := field.(type) {
+	case *time.Duration:
+		*f, err = time.ParseDuration(value)
+		return err == nil && *f >= 0
+	case *int:
+		*f, err = strconv.Atoi(value)
+		return err == nil && *f >= 0 && *f <= math.MaxInt32
+	case *uint64:
+		*f, err = strconv.ParseUint(value, 10, 64)
+	case *float64:
+		*f, err = strconv.ParseFloat(value, 64)
+		return err == nil && *f >= 0 && *f <= 100
+	case *bool:
+		*f = value == "yes" || value == "true" || value == "1"
+		return *f || value == "no" || value == "false" || value == "0"
+	case *string:
+		*f = value
+	}
+	return err == nil
+}
+
+// under returns p where q says nothing, and q where it does.
+func (p Params) under(q Params) Params {
+	f, g := p.Faults, q.Faults
+	return Params{
+		Latency: cmp.Or(q.Latency, p.Latency), Spread: cmp.Or(q.Spread, p.Spread),
+		RPM: cmp.Or(q.RPM, p.RPM), TPM: cmp.Or(q.TPM, p.TPM), ITPM: cmp.Or(q.ITPM, p.ITPM), OTPM: cmp.Or(q.OTPM, p.OTPM),
+		Burst: cmp.Or(q.Burst, p.Burst), RA: cmp.Or(q.RA, p.RA),
+		NoHeaders: q.NoHeaders || p.NoHeaders, ChargeRefused: q.ChargeRefused || p.ChargeRefused,
+		Cap: cmp.Or(q.Cap, p.Cap), CapRetryAfter: cmp.Or(q.CapRetryAfter, p.CapRetryAfter),
+		FailFirst: cmp.Or(q.FailFirst, p.FailFirst), SpendCapAfter: cmp.Or(q.SpendCapAfter, p.SpendCapAfter),
+		Faults: Faults{P429: cmp.Or(g.P429, f.P429), P500: cmp.Or(g.P500, f.P500), P503: cmp.Or(g.P503, f.P503), P529: cmp.Or(g.P529, f.P529),
+			Drop: cmp.Or(g.Drop, f.Drop), Cut: cmp.Or(g.Cut, f.Cut), HTML: cmp.Or(g.HTML, f.HTML), Slow: cmp.Or(g.Slow, f.Slow)},
+		Only: cmp.Or(q.Only, p.Only), Auth: cmp.Or(q.Auth, p.Auth), Seed: cmp.Or(q.Seed, p.Seed),
+		Echo: q.Echo || p.Echo, Size: cmp.Or(q.Size, p.Size), Stop: cmp.Or(q.Stop, p.Stop),
+		In: cmp.Or(q.In, p.In), Out: cmp.Or(q.Out, p.Out), Parts: cmp.Or(q.Parts, p.Parts), Gap: cmp.Or(q.Gap, p.Gap),
+	}
+}
