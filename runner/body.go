@@ -1,0 +1,49 @@
+package runner
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+var errTooLarge = errors.New("the answer is larger than llmbatch reads")
+
+// decoded is the response's body without its content coding. None is asked for,
+// but some gateways compress all the same.
+func decoded(resp *http.Response) (io.Reader, error) {
+	switch c := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); c {
+	case "", "identity":
+		return resp.Body, nil
+	case "gzip", "x-gzip":
+		return gzip.NewReader(resp.Body)
+	default:
+		return nil, fmt.Errorf("unasked-for content encoding %q", c)
+	}
+}
+
+// readAll reads at most most bytes; size is a hint, negative if unknown.
+// Of an answer that is too large it returns the beginning and errTooLarge.
+func readAll(r io.Reader, size, most int64) ([]byte, error) {
+	if size < 0 || size > most {
+		size = 4096
+	}
+	buf := make([]byte, 0, size+1) // one more, so that the end is seen without growing
+	for {
+		n, err := r.Read(buf[len(buf):min(cap(buf), int(most)+1)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case int64(len(buf)) > most:
+			return buf[:most], errTooLarge
+		case err == io.EOF:
+			return buf, nil
+		case err != nil:
+			return buf, err
+		}
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+	}
+}

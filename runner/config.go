@@ -1,0 +1,165 @@
+// Package runner runs items: it launches calls as pacing allows, reads what
+// comes back, judges it, tries again within the budgets of the item and the
+// run, and hands every final result to a sink.
+//
+// Open items include those that wait, so memory is bounded; a permit is held
+// for one attempt and never across a wait. The client makes no hidden requests:
+// no redirects, no replays by the transport, no retries in a library. Two
+// contexts: the first stops the launching, the second cancels what is on the
+// wire.
+package runner
+
+import (
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"llmbatch/input"
+	"llmbatch/output"
+	"llmbatch/pacing"
+	"llmbatch/retry"
+	"llmbatch/runner/provider"
+)
+
+// Target is where a line's request goes and how it is signed. Lines that share
+// a *Target and a model share a lane.
+type Target struct {
+	Provider    provider.Provider
+	Base        *url.URL
+	Credentials provider.Credentials
+	// Header holds extra request headers, their values resolved; they win over
+	// those that the provider sets.
+	Header   http.Header
+	Defaults provider.Defaults
+}
+
+// Price is money per million tokens.
+type Price struct{ Input, Output, CacheRead, CacheWrite float64 }
+
+// Config says what to run and within which bounds. Zero values mean: no bound,
+// off, or the default that the field names.
+type Config struct {
+	// Items yields the lines in order. An error ends the reading: an
+	// *input.LineError or what the system said.
+	Items iter.Seq2[*input.Item, error]
+	// Reload reads an item's body again after Forget; nil keeps bodies in memory.
+	Reload func(*input.Item) error
+	// Route finds an item's target. An error fails the item without a request.
+	Route func(*input.Item) (*Target, error)
+	// Lanes is how many lanes the input has, 0 if that is not known. A closed
+	// lane that is the only one aborts the run.
+	Lanes int
+
+	// Old looks up the row that an earlier run left, OldRow reads it; nil: none.
+	Old    func(key string) (output.Row, bool)
+	OldRow func(offset int64) (*output.Result, error)
+	// RetryFailed runs items again whose row says failed, Rerun those whose
+	// request has changed.
+	RetryFailed, Rerun bool
+	// Limit bounds how many items are opened; 0: all.
+	Limit int
+
+	// Write takes each row; an error stops the run at once. It may be called by
+	// many goroutines.
+	Write func(*output.Result) error
+	// FinalOnly: the sink takes one row an item and can't supersede: no waiting
+	// rows, and rows that the uniform-failure guard may change are held back.
+	FinalOnly bool
+
+	Retry  retry.Policy
+	Pacing pacing.Config // Wake is the runner's
+
+	// End is the run's end: nothing is launched after it. Zero: none.
+	End time.Time
+	// ItemBudget is one item's time from its first attempt's start, waits included.
+	ItemBudget time.Duration
+	// AttemptTimeout bounds one request whole, IdleTimeout a stream's silence.
+	AttemptTimeout, IdleTimeout time.Duration
+	// Drain is how long requests on the wire may go on after the launching stopped.
+	Drain time.Duration
+
+	Stream        bool
+	OnCut         string // "restart" or "continue"
+	ContinueStyle string // "user" or "prefill"
+	// NoFailFast switches the uniform-failure guard off.
+	NoFailFast bool
+
+	// Salt begins the idempotency keys, FreshSalt those of items whose stored
+	// answer must not be replayed (failed ones that are run again).
+	Salt, FreshSalt string
+	// IdempotencyHeader carries the key; "" sends none.
+	IdempotencyHeader string
+
+	Seed  uint64
+	Price func(model string) (Price, bool) // nil: no prices
+	Spend *pacing.Spend                    // nil: no cap on money
+	Scrub *provider.Scrubber               // nil: nothing to scrub
+	Log   *slog.Logger                     // nil: none
+	// UserAgent is sent; "" means llmbatch.
+	UserAgent string
+	// Transport sends the requests; nil means NewTransport.
+	Transport http.RoundTripper
+	// OnRow is called for each row after it was written.
+	OnRow func(*output.Result)
+}
+
+// Reason says how a run ended.
+type Reason uint8
+
+const (
+	// Finished: every item that needed work has a row.
+	Finished Reason = iota
+	// Aborted: a spend cap, authentication, a redirect, a guard.
+	Aborted
+	// LaneClosed: the rest is done, but at least one lane launched nothing more.
+	LaneClosed
+	// CostCap: the next request might have passed the cap on money.
+	CostCap
+	// BudgetEnded: the run's time was over before its items were.
+	BudgetEnded
+	// Interrupted: Stop was called.
+	Interrupted
+	// WriteFailed: a row could not be written.
+	WriteFailed
+	// InputFailed: the input could not be read to its end.
+	InputFailed
+	// Internal: a bug; see Report.Message.
+	Internal
+)
+
+// Report is what a run did.
+type Report struct {
+	Reason Reason
+	// Message says in one sentence what ended the run, Hint what to do; "" if Finished.
+	Message, Hint string
+	// Err is the cause of WriteFailed, InputFailed and Interrupted.
+	Err error
+	// Rows counts this run's final rows by status.
+	Rows map[output.Status]int
+	// Skipped counts items whose row was left as it was, by its status.
+	Skipped map[output.Status]int
+	// Unread is true when the input was not read to its end.
+	Unread bool
+	// Unsent counts items read but never sent that have no row.
+	Unsent int
+	// Requests counts attempts that reached the wire, Throttled the 429s.
+	Requests, Throttled int64
+	// Peak is the most requests on the wire at one time.
+	Peak int
+}
+
+// Status is a run as seen now.
+type Status struct {
+	Rows                  map[output.Status]int
+	Skipped               int
+	Open, InFlight, Limit int
+	Waiting, Lanes        int
+	Requests, Throttled   int64
+	Input, Output         int64 // tokens
+	Cost                  float64
+	Gate                  time.Time // zero if at least one lane is open
+	GateReason            string
+	Stopping              bool
+}

@@ -1,0 +1,299 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"llmbatch/output"
+	"llmbatch/pacing"
+	"llmbatch/retry"
+	"llmbatch/runner/provider"
+)
+
+// life is one item's attempts in this run.
+type life struct {
+	*task
+	r        *Runner
+	attempts []output.Attempt
+	errs     int
+	stale    int
+	first    time.Time // the first attempt's start
+	end      time.Time // the item's budget ends; zero: never
+	usage    provider.Usage
+	last     *provider.Error
+	rnd      *rand.Rand
+	text     string // what cut streams brought, to be continued
+	next     []byte // the body that asks for the rest
+}
+
+// run makes attempts until the item has its final row. It is called with the
+// permit for the first one.
+func (l *life) run(p *pacing.Permit) {
+	for p != nil {
+		p = l.attempt(p)
+	}
+}
+
+// attempt makes one attempt and returns the permit for the next; nil after the
+// final row.
+func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
+	body, err := l.body()
+	if err != nil {
+		p.Done(pacing.Outcome{})
+		l.r.settle(l.task, provider.Usage{}, true)
+		l.finish(output.Failed, &provider.Error{Class: provider.Rejected, Message: err.Error()}, "")
+		return nil
+	}
+	x := l.exchange(p, body)
+	v := judge(x.err)
+	l.log(p, x)
+	if x.err != nil && x.err.Class != provider.Canceled {
+		l.last = x.err
+	}
+	l.r.settle(l.task, x.usage, x.unsent || x.usage.Known)
+	hint := l.r.hintOf(x, v)
+	fb := p.Done(l.outcome(x, v, hint))
+	l.r.observe(l.lane, x, v)
+	if v.counts && !fb.Outage && !x.stale {
+		l.errs++
+	}
+	switch v.act {
+	case keep:
+		l.answer(x)
+	case fail:
+		l.finish(output.Failed, x.err, "")
+	case giveUp:
+		l.finish(output.GaveUp, x.err, "server_said_no")
+	case shutLane:
+		l.r.closeLane(l.lane, x.err, laneMessage(l.lane, x.err), false)
+		l.finish(l.r.openStatus(), x.err, "lane_closed")
+	case abortRun:
+		l.r.abort(x.err)
+		l.finish(l.r.openStatus(), x.err, "")
+	case cancel:
+		l.finish(l.r.openStatus(), l.last, l.r.openReason())
+	case again:
+		return l.again(x, v, fb, hint)
+	}
+	return nil
+}
+
+// exchange sends the body within the attempt's deadline: the earliest of its own
+// timeout, the item's budget and the run's end with its drain.
+func (l *life) exchange(p *pacing.Permit, body []byte) exchange {
+	now := time.Now()
+	if l.first.IsZero() {
+		l.first = now
+		if l.r.c.ItemBudget > 0 {
+			l.end = now.Add(l.r.c.ItemBudget)
+		}
+	} else if n := len(l.attempts); n > 0 && l.attempts[n-1].WaitReason != "" {
+		a := &l.attempts[n-1]
+		a.Wait = now.Sub(a.StartedAt.Add(a.Duration))
+	}
+	ctx, done := l.r.hard, context.CancelFunc(func() {})
+	if d := l.deadline(now); !d.IsZero() {
+		ctx, done = context.WithDeadlineCause(ctx, d, provider.ErrAttemptTimeout)
+	}
+	defer done()
+	l.r.onWire(+1)
+	defer l.r.onWire(-1)
+	return l.r.send(ctx, l.task, body)
+}
+
+func (l *life) deadline(now time.Time) (d time.Time) {
+	if l.r.c.AttemptTimeout > 0 {
+		d = now.Add(l.r.c.AttemptTimeout)
+	}
+	d = sooner(d, l.end)
+	if !l.r.c.End.IsZero() {
+		d = sooner(d, l.r.c.End.Add(l.r.c.Drain))
+	}
+	return d
+}
+
+// sooner is the earlier of two times of which zero means never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// body is what the next attempt sends.
+func (l *life) body() ([]byte, error) {
+	if err := l.r.recall(l.task); err != nil {
+		return nil, err
+	}
+	c := *l.call
+	if l.next != nil {
+		c.Body = l.next
+	}
+	if l.r.c.Stream && !c.Stream {
+		return provider.WithStream(&c), nil
+	}
+	return c.Body, nil
+}
+
+// outcome tells pacing what the attempt taught.
+func (l *life) outcome(x exchange, v verdict, hint time.Duration) pacing.Outcome {
+	o := pacing.Outcome{Signal: v.signal, Hint: hint, Quota: x.quotas}
+	if x.stale {
+		o.Signal = pacing.Nothing
+	}
+	if x.usage.Known {
+		o.Input = float64(x.usage.InputTokens + x.usage.CacheWriteTokens)
+		o.Output = float64(x.usage.OutputTokens)
+	}
+	return o
+}
+
+// again decides on another try and waits for its permit.
+func (l *life) again(x exchange, v verdict, fb pacing.Feedback, hint time.Duration) *pacing.Permit {
+	if x.partial != "" {
+		l.keepPartial(x.partial)
+	}
+	s := l.state(x, v, fb)
+	d := l.r.c.Retry.Next(s)
+	if d.GiveUp == "" && !fb.Gate.IsZero() {
+		if g := l.r.c.Retry.Fits(fb.Gate, s); g.GiveUp != "" {
+			d = g
+		} else if g.Wait > d.Wait && d.Wait == 0 && d.Reason == "immediate" {
+			d.Reason = "gate"
+		}
+	}
+	if x.hint > longest && d.Reason != "capped" {
+		l.r.closeLane(l.lane, x.err, laneMessage(l.lane, x.err), true)
+		if d.GiveUp == "" {
+			d.GiveUp = "item_budget"
+		}
+	}
+	if d.GiveUp != "" {
+		l.giveUp(d)
+		return nil
+	}
+	a := &l.attempts[len(l.attempts)-1]
+	a.WaitReason = waitReason(d, v, hint)
+	a.Wait = max(d.Wait, time.Until(fb.Gate))
+	if a.Wait >= time.Minute && !l.r.c.FinalOnly {
+		l.r.write(l.row(output.Waiting, x.err, "", time.Now().Add(a.Wait)))
+	}
+	own := d.Wait
+	if v.throttled || fb.Outage {
+		own = 0 // the lane's gate is the wait
+	}
+	return l.wait(own)
+}
+
+func waitReason(d retry.Decision, v verdict, hint time.Duration) string {
+	if d.Reason == "gate" && v.throttled && hint == 0 {
+		return "backoff" // the lane's shared one
+	}
+	return d.Reason
+}
+
+func (l *life) state(x exchange, v verdict, fb pacing.Feedback) retry.State {
+	if x.stale {
+		l.stale++
+	}
+	return retry.State{
+		Attempts: len(l.attempts), Errors: l.errs,
+		Counts: v.counts && !fb.Outage, Throttled: v.throttled, Outage: fb.Outage,
+		Patient: x.err.Patient, Hint: x.hint, Unsent: x.stale && l.stale < 100,
+		Now: time.Now(), ItemEnd: l.end, RunEnd: l.r.c.End, Rand: l.rnd.Float64(),
+	}
+}
+
+// wait sleeps the item's own wait and then stands in its lane's queue.
+func (l *life) wait(own time.Duration) *pacing.Permit {
+	l.r.forget(l.task)
+	l.r.waiting.Add(1)
+	defer l.r.waiting.Add(-1)
+	if own > 0 {
+		timer := time.NewTimer(own)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.r.intake.Done():
+			l.finish(l.r.openStatus(), l.last, l.r.openReason())
+			return nil
+		}
+	}
+	notAfter, why := l.notAfter()
+	for {
+		p, err := l.lane.lim.Acquire(l.r.intake, l.work(notAfter))
+		if err != nil {
+			l.late(err, why)
+			return nil
+		}
+		ok, settled := l.r.reserve(l.task)
+		if ok {
+			return p
+		}
+		p.Done(pacing.Outcome{})
+		if !l.r.awaitMoney(settled) {
+			l.finish(l.r.openStatus(), l.last, l.r.openReason())
+			return nil
+		}
+	}
+}
+
+// notAfter is when a permit is of no use any more, and the reason's name.
+func (l *life) notAfter() (time.Time, string) {
+	t, why := l.end, "item_budget"
+	if e := l.r.c.End; !e.IsZero() && (t.IsZero() || e.Before(t)) {
+		t, why = e, "run_budget"
+	}
+	if w := l.r.c.Retry.MaxWait; w > 0 && !l.r.capped() {
+		if m := time.Now().Add(w); t.IsZero() || m.Before(t) {
+			t, why = m, "max_wait"
+		}
+	}
+	return t, why
+}
+
+// late ends an item that got no permit.
+func (l *life) late(err error, why string) {
+	var late *pacing.LateError
+	switch {
+	case errors.As(err, &late):
+		l.giveUp(retry.Decision{GiveUp: why, NextAttemptAt: late.Until})
+	case errors.Is(err, pacing.ErrClosed) && l.lane.closed.Load():
+		l.finish(l.r.openStatus(), l.last, "lane_closed")
+	default:
+		l.finish(l.r.openStatus(), l.last, l.r.openReason())
+	}
+}
+
+// giveUp ends an item whose trouble outlasted a budget.
+func (l *life) giveUp(d retry.Decision) {
+	if d.GiveUp == "run_budget" {
+		l.r.cutByEnd.Store(true)
+	}
+	if n := len(l.attempts); n > 0 {
+		l.attempts[n-1].WaitReason, l.attempts[n-1].Wait = "", 0
+	}
+	res := l.row(output.GaveUp, l.last, d.GiveUp, d.NextAttemptAt)
+	l.r.emit(res)
+}
+
+// answer writes the row of an item that has its answer.
+func (l *life) answer(x exchange) {
+	res := l.row(output.OK, nil, "", time.Time{})
+	res.Text = l.text + x.reply.Text
+	res.StopReason = x.reply.StopReason
+	res.Model = cmp.Or(x.reply.Model, res.Model)
+	res.Response = x.reply.Response
+	if n := x.reply.Usage.OutputTokens; n > l.lane.mostOutput.Load() {
+		l.lane.mostOutput.Store(n)
+	}
+	l.r.emit(res)
+}
+
+// finish writes the row of an item that has no answer.
+func (l *life) finish(s output.Status, e *provider.Error, reason string) {
+	l.r.emit(l.row(s, e, reason, time.Time{}))
+}

@@ -1,0 +1,272 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"llmbatch/input"
+	"llmbatch/output"
+	"llmbatch/pacing"
+	"llmbatch/retry"
+	"llmbatch/runner/provider"
+)
+
+// Runner runs one input once.
+type Runner struct {
+	c         Config
+	transport http.RoundTripper
+	mostOpen  int
+	group     errgroup.Group
+
+	intake     context.Context // done: nothing more is launched
+	stopIntake context.CancelFunc
+	hard       context.Context // done: requests on the wire are cancelled
+	cutHard    context.CancelCauseFunc
+
+	woken chan struct{}
+	tasks chan *task
+
+	lanesMu sync.Mutex
+	lanes   map[laneKey]*lane
+	order   []*lane
+
+	stopMu sync.Mutex
+	stop   stop
+	drain  *time.Timer
+	asked  bool // Stop was called
+
+	guard    uniform
+	endpoint endpoint
+	money    money
+
+	open, wired, peak, waiting atomic.Int64
+	requests, throttled        atomic.Int64
+	inTokens, outTokens        atomic.Int64
+	unsent                     atomic.Int64
+	readAll, cutByEnd          atomic.Bool
+
+	countMu sync.Mutex
+	rows    map[output.Status]int
+	skipped map[output.Status]int
+	cost    float64
+}
+
+var errCut = errors.New("the run was stopped")
+
+// New returns a Runner. Its Run may be called once.
+func New(c Config) *Runner {
+	if c.Scrub == nil {
+		c.Scrub = provider.NewScrubber()
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.Pacing.Max = cmp.Or(c.Pacing.Max, 256)
+	c.Pacing.Seed = cmp.Or(c.Pacing.Seed, c.Seed)
+	r := &Runner{
+		c: c, transport: c.Transport, mostOpen: max(2*c.Pacing.Max, 16),
+		woken: make(chan struct{}, 1), tasks: make(chan *task, 4),
+		lanes: map[laneKey]*lane{},
+		rows:  map[output.Status]int{}, skipped: map[output.Status]int{},
+	}
+	if r.transport == nil {
+		r.transport = NewTransport(c.Pacing.Max)
+	}
+	r.guard.off = c.NoFailFast
+	r.money.settled = make(chan struct{})
+	r.group.SetLimit(r.mostOpen)
+	r.intake, r.stopIntake = context.WithCancel(context.Background())
+	r.hard, r.cutHard = context.WithCancelCause(context.Background())
+	return r
+}
+
+// Run runs the items and returns when no request is on the wire and every row is
+// with the sink. Cancelling ctx is a Stop.
+func (r *Runner) Run(ctx context.Context) Report {
+	defer context.AfterFunc(ctx, func() { r.Stop(context.Cause(ctx)) })()
+	if !r.c.End.IsZero() {
+		end := stop{reason: BudgetEnded, message: "the run's time is over"}
+		if until := time.Until(r.c.End); until > 0 {
+			defer time.AfterFunc(until, func() { r.halt(end) }).Stop()
+		} else {
+			r.halt(end)
+		}
+	}
+	go r.read()
+	r.dispatch()
+	_ = r.group.Wait() // items don't return errors: their failures are rows
+	r.settleRows(r.guard.rest(r.c.FinalOnly))
+	r.stopTimers()
+	if t, ok := r.transport.(*http.Transport); ok && r.c.Transport == nil {
+		t.CloseIdleConnections()
+	}
+	return r.report()
+}
+
+// read opens items in order and hands those that need work to the dispatcher.
+func (r *Runner) read() {
+	defer close(r.tasks)
+	defer r.recovered()
+	opened := 0
+	for it, err := range r.c.Items {
+		if err != nil {
+			r.inputFailed(err)
+			return
+		}
+		if r.intake.Err() != nil {
+			return
+		}
+		t, row := r.prepareItem(it)
+		if row != nil {
+			r.emit(row)
+		}
+		if t == nil && row == nil {
+			continue
+		}
+		if t != nil {
+			select {
+			case r.tasks <- t:
+			case <-r.intake.Done():
+				r.unsent.Add(1)
+				return
+			}
+		}
+		if opened++; r.c.Limit > 0 && opened >= r.c.Limit {
+			break
+		}
+	}
+	r.readAll.Store(true)
+}
+
+func (r *Runner) inputFailed(err error) {
+	s := stop{reason: InputFailed, err: err, message: err.Error()}
+	var le *input.LineError
+	if errors.As(err, &le) {
+		s.hint = le.Hint
+	}
+	r.halt(s)
+}
+
+// start makes a task's first attempt with p, in a goroutine of its own.
+func (r *Runner) start(t *task, p *pacing.Permit) {
+	r.open.Add(1)
+	r.group.Go(func() error {
+		defer r.wake()
+		defer r.open.Add(-1)
+		defer r.recovered()
+		l := &life{task: t, r: r, rnd: rand.New(rand.NewPCG(r.c.Seed, uint64(t.item.Index)))}
+		l.run(p)
+		return nil
+	})
+}
+
+// recovered turns a panic into the end of the run; the rows so far are kept.
+func (r *Runner) recovered() {
+	if v := recover(); v != nil {
+		r.c.Log.Error("internal error", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		r.halt(stop{reason: Internal, message: fmt.Sprintf("internal error: %v", v), hint: "please report this; run the same command again to continue"})
+	}
+}
+
+// wake makes the dispatcher look again.
+func (r *Runner) wake() {
+	select {
+	case r.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (r *Runner) onWire(d int64) {
+	n := r.wired.Add(d)
+	for p := r.peak.Load(); n > p && !r.peak.CompareAndSwap(p, n); p = r.peak.Load() {
+	}
+}
+
+func (r *Runner) capped() bool { return r.c.Retry.OnLongWait == retry.Cap && r.c.Retry.MaxWait > 0 }
+
+// hintOf is the server's wait as pacing shall see it: with --on-long-wait cap no
+// longer than --max-wait.
+func (r *Runner) hintOf(x exchange, v verdict) time.Duration {
+	if v.act != again && v.act != giveUp {
+		return 0
+	}
+	if r.capped() {
+		return min(x.hint, r.c.Retry.MaxWait)
+	}
+	return x.hint
+}
+
+// emit takes an item's final row.
+func (r *Runner) emit(res *output.Result) {
+	if res.Status == output.OK || res.Response != nil {
+		res.Response = r.c.Scrub.Bytes(res.Response)
+		res.Text = r.c.Scrub.String(res.Text)
+	}
+	r.settleRows(r.guard.finished(res, r.c.FinalOnly))
+}
+
+// settleRows does what the uniform-failure guard decided.
+func (r *Runner) settleRows(due rowsDue) {
+	for _, res := range due.write {
+		r.write(res)
+	}
+	if due.undo > 0 {
+		r.countMu.Lock()
+		r.rows[output.Failed] -= due.undo
+		r.countMu.Unlock()
+	}
+	for _, res := range due.tell {
+		if r.c.OnRow != nil {
+			r.c.OnRow(res)
+		}
+	}
+	if due.trip != "" {
+		r.halt(stop{
+			reason: Aborted, message: due.trip,
+			hint: "mend what the message says and run the same command again, or go on all the same with --no-fail-fast",
+		})
+	}
+}
+
+// write hands a row to the sink and counts it.
+func (r *Runner) write(res *output.Result) {
+	if err := r.c.Write(res); err != nil {
+		r.halt(stop{reason: WriteFailed, err: err, message: err.Error()})
+	}
+	if res.Status == output.Waiting {
+		return
+	}
+	r.countMu.Lock()
+	r.rows[res.Status]++
+	r.cost += res.Cost
+	r.countMu.Unlock()
+	r.inTokens.Add(res.Usage.InputTokens)
+	r.outTokens.Add(res.Usage.OutputTokens)
+}
+
+func (r *Runner) skip(s output.Status) {
+	r.countMu.Lock()
+	r.skipped[s]++
+	r.countMu.Unlock()
+}
+
+func (r *Runner) warn(msg string, args ...any) { r.c.Log.Warn(msg, args...) }
+
+func (r *Runner) debugAttempt(t *task, a output.Attempt) {
+	if !r.c.Log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	r.c.Log.Debug("attempt", "id", t.item.Key, "attempt", a.Attempt, "status", a.Status, "outcome", a.Outcome,
+		"ms", a.Duration.Milliseconds(), "limit", a.Concurrency, "retry_after", a.RetryAfter, "error", a.Error)
+}

@@ -1,0 +1,203 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"time"
+
+	"llmbatch/pacing"
+	"llmbatch/retry"
+	"llmbatch/runner/provider"
+)
+
+// Bounds of what is read of an answer, decompressed.
+const (
+	mostAnswer = 64 << 20
+	mostError  = 1 << 20
+	mostDrain  = 256 << 10
+)
+
+// exchange is what one attempt gave.
+type exchange struct {
+	started time.Time
+	took    time.Duration
+	reply   provider.Reply
+	err     *provider.Error // nil: reply is an answer
+	status  int             // 0: no response
+	request string          // the response's request id
+	unsent  bool
+	stale   bool // a kept connection had died, and nothing was sent
+	hint    time.Duration
+	raw     string // the Retry-After value as it came
+	quotas  []pacing.Quota
+	rates   bool // the response had rate-limit headers
+	usage   provider.Usage
+
+	// partial is the text of a cut stream that may be continued.
+	partial string
+
+	header   http.Header
+	closeNow func() // ends the reading of the body
+}
+
+// send makes one attempt and reads all of its answer. It never returns an
+// exchange that is neither an answer nor an error.
+func (r *Runner) send(ctx context.Context, t *task, body []byte) exchange {
+	x := exchange{started: time.Now()}
+	var w wire
+	req, err := t.lane.request(httptrace.WithClientTrace(ctx, w.trace()), t, body, r.c)
+	if err != nil {
+		x.err, x.unsent = provider.FromTransport(err), true
+		return x
+	}
+	resp, err := r.transport.RoundTrip(req)
+	if err == nil {
+		x.read(ctx, r, t, resp)
+	} else {
+		x.err = r.transportError(ctx, err)
+		x.unsent = w.asked && !w.got || w.conn != nil && w.conn.written.Load() == w.before
+		x.stale = x.unsent && w.got && w.reused && x.err.Class == provider.ConnectionError
+	}
+	x.took = time.Since(x.started)
+	if x.err != nil {
+		x.usage = x.err.Usage
+		if x.hint == 0 {
+			x.hint = x.err.Hint
+		}
+		if x.request == "" {
+			x.request = x.err.RequestID
+		}
+	} else {
+		x.usage = x.reply.Usage
+	}
+	return x
+}
+
+// read reads the answer that follows the response's headers.
+func (x *exchange) read(ctx context.Context, r *Runner, t *task, resp *http.Response) {
+	whole := false
+	defer func() {
+		if whole { // a drained body lets the connection be used again
+			_, _ = io.CopyN(io.Discard, resp.Body, mostDrain)
+		}
+		_ = resp.Body.Close()
+	}()
+	now := time.Now()
+	h := resp.Header
+	x.status, x.request, x.header = resp.StatusCode, provider.RequestID(h), h
+	x.closeNow = func() { _ = resp.Body.Close() }
+	x.headers(h, now)
+	body, err := decoded(resp)
+	if err != nil {
+		x.err = provider.FromTransport(err)
+		return
+	}
+	if s, ok := t.lane.target.Provider.(provider.Streamer); ok && resp.StatusCode/100 == 2 && eventStream(h) {
+		whole = x.stream(ctx, r, t, s, body)
+		return
+	}
+	most := int64(mostAnswer)
+	if resp.StatusCode/100 != 2 {
+		most = mostError
+	}
+	data, err := readAll(body, resp.ContentLength, most)
+	switch {
+	case errors.Is(err, errTooLarge) && resp.StatusCode/100 == 2:
+		x.err = &provider.Error{Class: provider.InvalidResponse, Scope: provider.ItemOnly, Status: resp.StatusCode, Message: err.Error()}
+		return
+	case err != nil && !errors.Is(err, errTooLarge):
+		x.err = r.transportError(ctx, err)
+		x.err.Status = resp.StatusCode
+		return
+	}
+	whole = err == nil
+	x.reply, x.err = t.lane.target.Provider.Decode(t.call, provider.Answer{Status: resp.StatusCode, Header: h, Body: data, At: now})
+}
+
+// headers takes what the headers say about waiting and quotas.
+func (x *exchange) headers(h http.Header, now time.Time) {
+	ms, secs := h["Retry-After-Ms"], h["Retry-After"]
+	if len(ms)+len(secs) > 0 {
+		x.raw = strings.Join(secs, ", ")
+		if len(secs) == 0 {
+			x.raw = strings.Join(ms, ", ") + "ms"
+		}
+		x.hint, _ = retry.After(ms, secs, h.Get("Date"), now)
+	}
+	x.rates = provider.HasRateHeaders(h)
+	if !x.rates {
+		return
+	}
+	for _, q := range provider.Quotas(h, now) {
+		x.quotas = append(x.quotas, pacing.Quota{Resource: resourceOf(q.Resource), Limit: q.Limit, Remaining: q.Remaining, Reset: q.Reset})
+	}
+}
+
+func resourceOf(name string) pacing.Resource {
+	switch name {
+	case "input_tokens":
+		return pacing.InputTokens
+	case "output_tokens":
+		return pacing.OutputTokens
+	case "tokens":
+		return pacing.TotalTokens
+	default:
+		return pacing.Requests
+	}
+}
+
+func eventStream(h http.Header) bool {
+	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(h.Get("Content-Type"))), "text/event-stream")
+}
+
+// transportError tells the run's own cancelling and deadlines from what the
+// network did.
+func (r *Runner) transportError(ctx context.Context, err error) *provider.Error {
+	cause := context.Cause(ctx)
+	if cause == nil {
+		return provider.FromTransport(err)
+	}
+	if errors.Is(cause, errCut) {
+		return &provider.Error{Class: provider.Canceled, Message: "cancelled: the run was stopped"}
+	}
+	return provider.FromTransport(cause)
+}
+
+// request builds the lane's request for a task. GetBody stays nil and the
+// idempotency header can't cause a replay by the transport.
+func (l *lane) request(ctx context.Context, t *task, body []byte, c Config) (*http.Request, error) {
+	u, err := l.url(t.call.Path)
+	if err != nil {
+		return nil, err
+	}
+	h := maps.Clone(l.header)
+	if c.IdempotencyHeader != "" {
+		h[http.CanonicalHeaderKey(c.IdempotencyHeader)] = []string{t.key}
+	}
+	req := &http.Request{
+		Method: t.call.Method, URL: u, Host: u.Host, Header: h,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
+	}
+	return req.WithContext(ctx), nil
+}
+
+// url joins the lane's base URL and a path, once for each path.
+func (l *lane) url(path string) (*url.URL, error) {
+	if u, ok := l.urls.Load(path); ok {
+		return u.(*url.URL), nil
+	}
+	u, err := url.Parse(provider.JoinURL(l.target.Base, path))
+	if err != nil {
+		return nil, err
+	}
+	l.urls.Store(path, u)
+	return u, nil
+}

@@ -1,0 +1,93 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"llmbatch/runner/provider"
+	"llmbatch/runner/provider/sse"
+)
+
+// stream reads an answer that comes as events, and reports whether it was read
+// to its end. What arrived of a cut stream that may be continued is left in
+// x.partial.
+func (x *exchange) stream(ctx context.Context, r *Runner, t *task, s provider.Streamer, body io.Reader) bool {
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	alive := func() {}
+	if idle := r.c.IdleTimeout; idle > 0 {
+		// The transport knows only the attempt's context, so an idle stream is cut by
+		// closing what is read from.
+		quiet := time.AfterFunc(idle, func() { cut(provider.ErrIdleTimeout); x.closeNow() })
+		defer quiet.Stop()
+		alive = func() { quiet.Reset(idle) }
+	}
+	a := s.Assemble(t.call)
+	broken, e := x.events(ctx, r, a, sse.NewReader(body, alive))
+	var whole []byte
+	if e == nil {
+		whole, e = a.Finish(broken == nil)
+		if e != nil && broken != nil {
+			e = blame(e, broken)
+		}
+	}
+	if e != nil {
+		text, u, ok := a.Partial()
+		if u.Known {
+			e.Usage = u
+		}
+		if ok && text != "" && r.c.OnCut == "continue" && e.Scope == provider.Passing && e.Class != provider.Canceled {
+			x.partial = text
+		}
+		if e.Status == 0 {
+			e.Status = x.status
+		}
+		x.err = e
+		return false
+	}
+	x.reply, x.err = t.lane.target.Provider.Decode(t.call, provider.Answer{Status: x.status, Header: x.header, Body: whole, At: time.Now()})
+	return true
+}
+
+// events feeds the assembler until the stream ends. broken is what ended it
+// other than its own end; e is what an error event means.
+func (x *exchange) events(ctx context.Context, r *Runner, a provider.Assembler, in *sse.Reader) (broken, e *provider.Error) {
+	for {
+		ev, err := in.Next()
+		switch {
+		case err == nil:
+			if e := a.Event(ev.Name, ev.Data); e != nil {
+				return nil, e
+			}
+		case err == io.EOF:
+			return nil, nil
+		case errors.Is(err, sse.ErrTooLarge):
+			return nil, &provider.Error{Class: provider.InvalidResponse, Status: x.status, Message: err.Error()}
+		default:
+			return r.transportError(ctx, err), nil
+		}
+	}
+}
+
+// blame names the better reason of a stream that ended too soon: what cut it, if
+// it was more than the connection's end.
+func blame(e, broken *provider.Error) *provider.Error {
+	if broken.Class == provider.Timeout || broken.Class == provider.Canceled {
+		broken.Usage = e.Usage
+		return broken
+	}
+	return e
+}
+
+// keepPartial takes what a cut stream brought, and asks for the rest next time.
+func (l *life) keepPartial(text string) {
+	s, ok := l.lane.target.Provider.(provider.Streamer)
+	if !ok || l.r.recall(l.task) != nil {
+		return
+	}
+	if body, ok := s.Continue(l.call, l.text+text, l.r.c.ContinueStyle); ok {
+		l.text, l.next = l.text+text, body
+	}
+}
