@@ -10,7 +10,7 @@ import (
 const buckets = 256
 
 // series are figures over time, in one pass and bounded memory: the buckets are
-// a second wide at first; when a time falls outside, pairs are joined until it
+// 50 ms wide at first; when a time falls outside, pairs are joined until it
 // does not. The zero value is ready.
 type series struct {
 	width time.Duration // 0: nothing seen yet
@@ -58,7 +58,7 @@ func (s *series) lane() *lane {
 // at is the bucket of t; the buckets are made to hold it.
 func (s *series) at(t time.Time) int {
 	if s.width == 0 {
-		s.width = time.Second
+		s.width = 50 * time.Millisecond
 		s.start = t.Truncate(s.width)
 	}
 	for {

@@ -41,6 +41,9 @@ type Stats struct {
 	first, last time.Time
 	series      series
 	shapes      shapeCache
+
+	keep     bool // whether failures are kept for the page
+	failures []failure
 }
 
 // outcome is what became of the attempts that ended in one way.
@@ -91,8 +94,23 @@ func NewStats() *Stats {
 	}
 }
 
-// Add takes one result. Rows that a later row of the same id replaces must not
-// be added: see Latest. r is not kept.
+// AddWithHistory is Add with the attempts of earlier runs, as a results file
+// asks for. Its error says that they could not be read; the row counts all the same.
+func (s *Stats) AddWithHistory(r *output.Result) error {
+	if len(r.History) == 0 {
+		s.Add(r)
+		return nil
+	}
+	past, err := output.ParseAttempts(r.History)
+	all := *r
+	all.Attempts = append(past, r.Attempts...)
+	s.Add(&all)
+	return err
+}
+
+// Add takes one result with the attempts of this run: r.History is not looked
+// at. Rows that a later row of the same id replaces must not be added. r is not
+// kept.
 func (s *Stats) Add(r *output.Result) {
 	s.rows++
 	*s.statuses.at(r.Status)++
@@ -102,7 +120,7 @@ func (s *Stats) Add(r *output.Result) {
 		m.ok++
 		*s.stops.at(r.StopReason)++
 	} else {
-		s.addCause(r)
+		s.addFailure(r)
 	}
 	if r.GiveUpReason != "" {
 		*s.giveUps.at(r.GiveUpReason)++
@@ -194,13 +212,11 @@ func waitAfter(r *output.Result, i int) time.Duration {
 	return 0
 }
 
-// addItemTime takes the time from an item's first attempt to the end of its last.
 func (s *Stats) addItemTime(r *output.Result) {
 	if len(r.Attempts) == 0 || r.Status == output.Waiting {
 		return
 	}
-	first, last := &r.Attempts[0], &r.Attempts[len(r.Attempts)-1]
-	took := max(last.StartedAt.Add(last.Duration).Sub(first.StartedAt), 0)
+	took := itemTime(r)
 	h := s.itemTimes.at(r.Status)
 	if *h == nil {
 		*h = new(histogram)
@@ -216,4 +232,13 @@ func (s *Stats) seen(t time.Time) {
 	if t.After(s.last) {
 		s.last = t
 	}
+}
+
+// itemTime is from the first attempt's start to the last one's end; 0 without attempts.
+func itemTime(r *output.Result) time.Duration {
+	if len(r.Attempts) == 0 {
+		return 0
+	}
+	first, last := &r.Attempts[0], &r.Attempts[len(r.Attempts)-1]
+	return max(last.StartedAt.Add(last.Duration).Sub(first.StartedAt), 0)
 }

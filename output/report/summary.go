@@ -44,11 +44,12 @@ type RunFacts struct {
 	Reason       string    `json:"reason,omitempty"` // one sentence: why the run ended
 	StartedAt    time.Time `json:"started_at"`
 	WallMS       int64     `json:"wall_ms"`
-	Items        int       `json:"items"`      // in the input; -1: not known
-	Skipped      int       `json:"skipped"`    // done by an earlier run, left alone
-	Untouched    int       `json:"untouched"`  // never sent, no row; -1: not known
-	Invalid      int       `json:"invalid"`    // input lines that were no item
-	Superseded   int       `json:"superseded"` // rows removed by the final rewrite
+	Items        int       `json:"items"`          // in the input; -1: not known
+	Skipped      int       `json:"skipped"`        // done by an earlier run, left alone
+	SkippedNotOK int       `json:"skipped_not_ok"` // of these, rows that are not ok
+	Untouched    int       `json:"untouched"`      // never sent, no row; -1: not known
+	Invalid      int       `json:"invalid"`        // input lines that were no item
+	Superseded   int       `json:"superseded"`     // rows removed by the final rewrite
 	PeakInFlight int       `json:"peak_in_flight"`
 	FinalLimit   int       `json:"final_limit,omitempty"`
 	Output       string    `json:"output,omitempty"`

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -91,7 +92,7 @@ func (h *histogram) quantile(q float64) time.Duration {
 	if h.count == 0 {
 		return 0
 	}
-	rank := int(q*float64(h.count-1)) + 1
+	rank := int(math.Ceil(q * float64(h.count)))
 	for i, n := range h.buckets {
 		rank -= int(n)
 		if rank <= 0 {

@@ -62,7 +62,11 @@ func (s Summary) writeItems(t *text) {
 			parts = append(parts, plain(r.Untouched)+" not sent")
 		}
 		if r.Skipped > 0 {
-			parts = append(parts, plain(r.Skipped)+" done before")
+			before := plain(r.Skipped) + " done before"
+			if r.SkippedNotOK > 0 {
+				before += " (" + plain(r.SkippedNotOK) + " of them not ok)"
+			}
+			parts = append(parts, before)
 		}
 		if r.Invalid > 0 {
 			parts = append(parts, plain(r.Invalid)+" invalid")
@@ -134,7 +138,7 @@ func (s Summary) writeAttempts(t *text) {
 		for _, w := range s.Waits {
 			waits = append(waits, fmt.Sprintf("%s %s (%s)", word(w.Reason), span(w.TotalMS), times(w.Count)))
 		}
-		t.list("waited", waits)
+		t.list("waited", append(waits, "summed over items"))
 	}
 	writeLatency(t, "latency", s.Latency)
 }
@@ -183,6 +187,10 @@ func (s Summary) writeThroughput(t *text) {
 	step := (len(list) + 15) / 16
 	t.line("")
 	t.line("throughput    from                   items ok  not ok    429s")
+	layout := time.DateTime
+	if list[0].Seconds*float64(step) < 1 {
+		layout = "15:04:05.00"
+	}
 	most := 1
 	for i := range list {
 		if i%step == 0 {
@@ -194,7 +202,7 @@ func (s Summary) writeThroughput(t *text) {
 		ok, bad, limited := sumBuckets(list[i:min(i+step, len(list))])
 		bar := strings.Repeat("#", (ok*16+most-1)/most)
 		t.line(strings.TrimRight(fmt.Sprintf("%*s %-19s %11s %7s %7s  %s", labelWidth, "",
-			list[i].At.Local().Format(time.DateTime), plain(ok), plain(bad), plain(limited), bar), " "))
+			list[i].At.Local().Format(layout), plain(ok), plain(bad), plain(limited), bar), " "))
 	}
 }
 

@@ -1,0 +1,210 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"regexp"
+	"strings"
+
+	"github.com/go-analyze/charts"
+)
+
+// The plots come from go-analyze/charts as SVG with a viewBox and no fixed size.
+// It writes colours as rgb(…) values; each role is drawn in a colour that stands
+// for nothing else, and becomes a CSS variable afterwards, so that one drawing
+// serves the light and the dark page.
+
+// size is a drawing's own measure; text keeps the size of the page's when the
+// drawing is shown at it.
+type size struct{ width, height, labels int }
+
+// Each plot is drawn twice: scaled to a phone, the wide one's text would be too small.
+var (
+	wide   = size{width: 960, height: 260, labels: 9}
+	narrow = size{width: 360, height: 220, labels: 3}
+)
+
+// lines is a plot of values over time.
+type lines struct {
+	labels []string    // of the points
+	values [][]float64 // of each series; as many as labels
+	fill   bool        // below the lines
+}
+
+// noValue is where a series has no point.
+func noValue() float64 { return charts.GetNullValue() }
+
+func (l lines) draw(s size) (template.HTML, error) {
+	opt := charts.NewLineChartOptionWithData(l.values)
+	opt.Theme = roles()
+	opt.Padding = charts.Box{Top: 8, Right: 8, Bottom: 4, Left: 4}
+	opt.XAxis.Labels = l.labels
+	opt.XAxis.LabelCount = min(s.labels, len(l.labels))
+	opt.XAxis.BoundaryGap = charts.Ptr(false)
+	opt.XAxis.LabelFontStyle = font()
+	opt.YAxis[0] = yAxis(l.values, false)
+	opt.Legend.Show = charts.Ptr(false)
+	opt.Symbol = charts.Symbol{Shape: charts.SymbolNone}
+	opt.LineStrokeWidth = 2
+	if l.fill {
+		opt.FillArea = charts.Ptr(true)
+		opt.FillOpacity = 40
+	}
+	p := painter(s)
+	if err := p.LineChart(opt); err != nil {
+		return "", fmt.Errorf("drawing a plot: %w", err)
+	}
+	return svg(p)
+}
+
+// bars is a plot of stacked counts by category.
+type bars struct {
+	labels []string
+	values [][]float64
+}
+
+func (b bars) draw(s size) (template.HTML, error) {
+	opt := charts.NewBarChartOptionWithData(b.values)
+	opt.Theme = roles()
+	opt.Padding = charts.Box{Top: 8, Right: 8, Bottom: 4, Left: 4}
+	opt.CategoryAxis.Labels = b.labels
+	opt.CategoryAxis.LabelCount = min(2*s.labels, len(b.labels))
+	opt.CategoryAxis.LabelFontStyle = font()
+	opt.ValueAxis = []charts.ValueAxisOption{yAxis(b.values, true)}
+	opt.Legend.Show = charts.Ptr(false)
+	opt.StackSeries = charts.Ptr(true)
+	opt.BarMargin = charts.Ptr(0.1)
+	p := painter(s)
+	if err := p.BarChart(opt); err != nil {
+		return "", fmt.Errorf("drawing a plot: %w", err)
+	}
+	return svg(p)
+}
+
+func painter(s size) *charts.Painter {
+	return charts.NewPainter(charts.PainterOptions{OutputFormat: charts.ChartOutputSVG, Width: s.width, Height: s.height})
+}
+
+// font is 13 pixels high.
+func font() charts.FontStyle { return charts.FontStyle{FontSize: 10, FontColor: role(textRole)} }
+
+// yAxis begins at zero, always: a plot that does not makes small changes large.
+func yAxis(values [][]float64, stacked bool) charts.ValueAxisOption {
+	top := 0.0
+	for i := range values[0] {
+		sum := 0.0
+		for _, series := range values {
+			if v := series[i]; v != noValue() {
+				top = max(top, v)
+				sum += v
+			}
+		}
+		if stacked {
+			top = max(top, sum)
+		}
+	}
+	a := charts.ValueAxisOption{
+		Min: charts.Ptr(0.0), LabelFontStyle: font(),
+		ValueFormatter: axisNumber,
+	}
+	step := niceStep(top / 4)
+	n := 1
+	for float64(n)*step < top {
+		n++
+	}
+	a.Max, a.LabelCount = charts.Ptr(float64(n)*step), n+1
+	a.RangeValuePaddingScale = charts.Ptr(0.0)
+	return a
+}
+
+// niceStep is 1, 2 or 5 times a power of ten, at least what is asked for.
+func niceStep(least float64) float64 {
+	step := 1.0
+	for step > least && step > 1e-6 {
+		step /= 10
+	}
+	for {
+		for _, m := range []float64{1, 2, 5} {
+			if m*step >= least {
+				return m * step
+			}
+		}
+		step *= 10
+	}
+}
+
+// axisNumber is a value in a few characters.
+func axisNumber(v float64) string {
+	switch {
+	case v >= 1e9:
+		return trimZero(v/1e9) + "G"
+	case v >= 1e6:
+		return trimZero(v/1e6) + "M"
+	case v >= 1e4:
+		return trimZero(v/1e3) + "k"
+	}
+	return trimZero(v)
+}
+
+func trimZero(v float64) string {
+	if v < 1 {
+		return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.4f", v), "0"), ".")
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
+}
+
+// The roles of colours. Series are 1 to 5.
+const (
+	seriesRoles = 5
+	textRole    = 20
+	axisRole    = 21
+	gridRole    = 22
+)
+
+// role is the colour that stands for a role until it becomes a variable.
+func role(n uint8) charts.Color { return charts.ColorRGB(n, n, n) }
+
+func roles() charts.ColorPalette {
+	series := make([]charts.Color, seriesRoles)
+	for i := range series {
+		series[i] = role(uint8(i + 1))
+	}
+	return charts.GetTheme(charts.ThemeLight).WithSeriesColors(series).WithBackgroundColor(charts.ColorTransparent).
+		WithTextColor(role(textRole)).WithXAxisColor(role(axisRole)).WithYAxisColor(role(axisRole)).
+		WithAxisSplitLineColor(role(gridRole))
+}
+
+// svg takes the drawing, with variables for the roles' colours and the page's font.
+func svg(p *charts.Painter) (template.HTML, error) {
+	raw, err := p.Bytes()
+	if err != nil {
+		return "", fmt.Errorf("drawing a plot: %w", err)
+	}
+	s := string(raw)
+	solid := regexp.MustCompile(`(fill|stroke):rgb\((\d+),\d+,\d+\)`)
+	s = solid.ReplaceAllStringFunc(s, func(m string) string {
+		parts := solid.FindStringSubmatch(m)
+		return parts[1] + ":var(--" + roleName(parts[2]) + ")"
+	})
+	clear := regexp.MustCompile(`(fill|stroke):rgba\((\d+),\d+,\d+,([\d.]+)\)`)
+	s = clear.ReplaceAllStringFunc(s, func(m string) string {
+		parts := clear.FindStringSubmatch(m)
+		return parts[1] + ":var(--" + roleName(parts[2]) + ");" + parts[1] + "-opacity:" + parts[3]
+	})
+	s = regexp.MustCompile(`;font-family:[^;"]*`).ReplaceAllString(s, "")
+	s = strings.NewReplacer("\nL ", "L", "M ", "M", ` xmlns:xlink="http://www.w3.org/1999/xlink"`, "",
+		` xmlns="http://www.w3.org/2000/svg"`, ` aria-hidden="true" focusable="false"`).Replace(s)
+	return template.HTML(s), nil
+}
+
+func roleName(n string) string {
+	switch n {
+	case "20":
+		return "muted"
+	case "21":
+		return "axis"
+	case "22":
+		return "grid"
+	}
+	return "c" + n
+}

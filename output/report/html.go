@@ -1,0 +1,185 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"iter"
+	"time"
+
+	"llmbatch/output"
+)
+
+// PageOptions are the settings of a page. The zero value is a page with no name
+// in local time.
+type PageOptions struct {
+	Name     string         // what the page is about: the results file's name
+	Location *time.Location // for times of day; nil: local
+	// Now is written as the time at which the page was made; zero: not written.
+	Now time.Time
+	// Run adds what only the command that ran knows; nil: a page about a file.
+	Run *RunFacts
+}
+
+//go:embed page.html
+var pageTemplate string
+
+// HTML writes one self-contained page about rows, of which there should be one an
+// id: it loads nothing, from the network or elsewhere. Rows are read once and not
+// kept, but for a bounded number of failures. A row with an error is an error
+// here too, and nothing is written; an unfinished last line is none.
+func HTML(w io.Writer, rows iter.Seq2[*output.Result, error], o PageOptions) error {
+	stats := NewStats()
+	stats.keep = true
+	for r, err := range rows {
+		if err != nil {
+			return err
+		}
+		if err := stats.AddWithHistory(r); err != nil {
+			return fmt.Errorf("attempts of %s: %w", idText(r.ID), err)
+		}
+	}
+	if o.Location == nil {
+		o.Location = time.Local
+	}
+	p := &page{PageOptions: o, Sum: stats.Summary(), stats: stats}
+	p.Sum.Run = o.Run
+	if err := p.plots(); err != nil {
+		return err
+	}
+	p.failures()
+	t, err := template.New("page").Funcs(p.functions()).Parse(pageTemplate)
+	if err != nil {
+		return fmt.Errorf("page template: %w", err)
+	}
+	return t.Execute(w, p)
+}
+
+// page is what the template sees.
+type page struct {
+	PageOptions
+	Sum      Summary
+	Tiles    []tile
+	Plots    []plot
+	Failures []failureRow
+	NotOK    int
+
+	stats *Stats
+}
+
+// tile is one figure at the top.
+type tile struct{ Label, Value, Note, Tone string }
+
+// latencyTable is a table of percentiles.
+type latencyTable struct {
+	Title string
+	List  []Latency
+}
+
+// failureRow is one row of the table that can be filtered.
+type failureRow struct {
+	ID, Status, Cause, Message, Took, Finished string
+	Attempts                                   int
+}
+
+func (p *page) functions() template.FuncMap {
+	return template.FuncMap{
+		"count":  plain,
+		"span":   span,
+		"word":   word,
+		"id":     idText,
+		"clean":  clean,
+		"money":  func(c *float64) string { return money(*c) },
+		"tokens": tokens,
+		"add":    func(a, b int) int { return a + b },
+		"latency": func(title string, list []Latency) latencyTable {
+			return latencyTable{title, list}
+		},
+	}
+}
+
+func (p *page) failures() {
+	p.NotOK = p.Sum.Rows - p.Sum.OK
+	for _, f := range p.stats.failures {
+		cause := f.class
+		if f.http != 0 {
+			cause = fmt.Sprintf("%s %d", cause, f.http)
+		}
+		p.Failures = append(p.Failures, failureRow{
+			ID: f.id, Status: f.status, Cause: cause, Message: f.message, Attempts: f.attempts,
+			Took: span(f.took.Milliseconds()), Finished: p.clock(f.finished),
+		})
+	}
+	sum := p.Sum
+	tone := func(n int, name string) string {
+		if n > 0 {
+			return name
+		}
+		return ""
+	}
+	p.Tiles = []tile{
+		{"Items", plain(sum.Rows), "", ""},
+		{"OK", plain(sum.OK), percent(sum.OK, sum.Rows), tone(sum.OK, "good")},
+		{"Failed", plain(sum.Failed), percent(sum.Failed, sum.Rows), tone(sum.Failed, "bad")},
+		{"Gave up", plain(sum.GaveUp), percent(sum.GaveUp, sum.Rows), tone(sum.GaveUp, "bad")},
+	}
+	if n := sum.Aborted + sum.Waiting; n > 0 {
+		p.Tiles = append(p.Tiles, tile{"Open", plain(n), "aborted or waiting", "bad"})
+	}
+	p.Tiles = append(p.Tiles,
+		tile{"Requests sent", plain(sum.Attempts.Sent), fmt.Sprintf("%.2f attempts an item", sum.Attempts.PerItem), ""},
+		tile{"Tokens out", compact(sum.Usage.OutputTokens), compact(sum.Usage.InputTokens) + " in", ""})
+	if sum.Cost != nil {
+		p.Tiles = append(p.Tiles, tile{"Cost", money(*sum.Cost), "an estimate, the bill rules", ""})
+	}
+	if sum.FirstAttempt != nil {
+		p.Tiles = append(p.Tiles, tile{"Time", span(sum.LastEvent.Sub(*sum.FirstAttempt).Milliseconds()), "from " + p.clock(*sum.FirstAttempt), ""})
+	}
+}
+
+// Span is the sentence about the time that the rows cover.
+func (p *page) Span() string {
+	return fmt.Sprintf("%s to %s.", p.clock(*p.Sum.FirstAttempt), p.clock(*p.Sum.LastEvent))
+}
+
+// Made is the sentence about when the page was made.
+func (p *page) Made() string {
+	if p.Now.IsZero() {
+		return ""
+	}
+	return "Made " + p.Now.In(p.Location).Format("2006-01-02 15:04 MST") + "."
+}
+
+// Zone names the zone of all times on the page.
+func (p *page) Zone() string {
+	t := time.Unix(0, 0)
+	if p.Sum.FirstAttempt != nil {
+		t = *p.Sum.FirstAttempt
+	}
+	return t.In(p.Location).Format("MST (-07:00)")
+}
+
+func (p *page) clock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.In(p.Location).Format("2006-01-02 15:04:05")
+}
+
+func percent(n, of int) string {
+	if of == 0 {
+		return ""
+	}
+	share := 100 * float64(n) / float64(of)
+	if n > 0 && share < 0.1 {
+		return "under 0.1 %"
+	}
+	if n < of && share > 99.9 {
+		return "over 99.9 %"
+	}
+	return fmt.Sprintf("%.1f %%", share)
+}
+
+// compact is a count of tokens in a few characters.
+func compact(n int64) string { return axisNumber(float64(n)) }
