@@ -1,7 +1,9 @@
 package output
 
 import (
+	"bytes"
 	"hash/maphash"
+	"math/bits"
 )
 
 // Row is what an Index knows of the last row of an id.
@@ -14,50 +16,172 @@ type Row struct {
 // Index is what a results file holds: for each id its last row. It is built by
 // Open and then only read, so it may be used by many goroutines.
 //
-// It keeps 24 bytes a row and 4 to 8 more for finding it, and no id: ids are
+// It keeps 24 bytes a row and about 6 more for finding it, and no id: ids are
 // told apart by 64-bit hashes with a random seed. Among a million ids the chance
 // that any two share one is 3 in 100 million; the second of these would pass for
 // done, or be refused as changed.
 type Index struct {
 	seed   maphash.Seed
 	blocks [][]entry
-	// table holds position+1 of an entry: block in the high bits, place in the
-	// block in the low ones. Its length is a power of two, at least 4/3 of rows.
+	// table holds the position of an entry plus one: its block in the high bits,
+	// its place in the block in the low ones. Its length is a power of two.
 	table []uint32
 
 	rows       int
 	counts     [numStatus]int
 	superseded []int64 // offsets of rows that a later one replaces
 	salt       string
-	saltAt     int64
 }
 
-// entry is a row as the scan found it.
+// entry is one row.
 type entry struct {
-	key  uint64
+	key  uint64 // hash of the id's key
 	hash uint64
 	at   uint64 // offset<<3 | status code
 }
 
+func (e entry) offset() int64 { return int64(e.at >> 3) }
+
 const (
 	blockBits = 13
 	blockSize = 1 << blockBits
-	numStatus = 6
+	numStatus = 5
 )
 
 // Lookup returns the last row of the id with this key (input.Item.Key).
-func (x *Index) Lookup(key string) (Row, bool) { return Row{}, false }
+func (x *Index) Lookup(key string) (Row, bool) {
+	e := x.find(x.keyHash(key))
+	if e == nil {
+		return Row{}, false
+	}
+	return Row{Status: statusOf(e.at & 7), Hash: e.hash, Offset: e.offset()}, true
+}
 
 // Len is the number of ids.
 func (x *Index) Len() int { return x.rows }
 
 // Counts is the number of ids by the status of their last row.
-func (x *Index) Counts() map[Status]int { return nil }
+func (x *Index) Counts() map[Status]int {
+	counts := make(map[Status]int, numStatus)
+	for code, n := range x.counts {
+		if n > 0 {
+			counts[statusOf(uint64(code))] = n
+		}
+	}
+	return counts
+}
 
 // Salt is that of the idempotency keys in the file: what stands before the dash
 // in the first row that has one, "" if none has.
 func (x *Index) Salt() string { return x.salt }
 
+func (x *Index) keyHash(key string) uint64 { return maphash.String(x.seed, key) }
+
+// rawKeyHash is keyHash of an id as it stands in a row.
+func (x *Index) rawKeyHash(id []byte) uint64 {
+	if id[0] != '"' {
+		return maphash.Bytes(x.seed, id)
+	}
+	if inner := id[1 : len(id)-1]; bytes.IndexByte(inner, '\\') < 0 {
+		return maphash.Bytes(x.seed, inner)
+	}
+	return maphash.String(x.seed, text(id))
+}
+
+// find returns the entry with the key's hash, nil if there is none.
+func (x *Index) find(key uint64) *entry {
+	if len(x.table) == 0 {
+		return nil
+	}
+	mask := uint64(len(x.table) - 1)
+	for slot := key & mask; x.table[slot] != 0; slot = (slot + 1) & mask {
+		if e := x.entry(x.table[slot]); e.key == key {
+			return e
+		}
+	}
+	return nil
+}
+
+func (x *Index) entry(position uint32) *entry {
+	position--
+	return &x.blocks[position>>blockBits][position&(blockSize-1)]
+}
+
+// build makes blocks findable, keeps the last row of each id and notes the rest
+// as superseded.
+func (x *Index) build(blocks [][]entry) {
+	n := 0
+	for _, b := range blocks {
+		n += len(b)
+	}
+	x.blocks = blocks
+	if n == 0 {
+		return
+	}
+	x.table = make([]uint32, 1<<bits.Len(uint(n+n/3)))
+	mask := uint64(len(x.table) - 1)
+	for i, b := range blocks {
+		for j := range b {
+			slot := b[j].key & mask
+			for x.table[slot] != 0 && x.entry(x.table[slot]).key != b[j].key {
+				slot = (slot + 1) & mask
+			}
+			if x.table[slot] == 0 {
+				x.table[slot] = uint32(i<<blockBits|j) + 1
+				x.rows++
+				continue
+			}
+			kept := x.entry(x.table[slot])
+			loser := min(kept.at, b[j].at)
+			if b[j].at > kept.at {
+				*kept = b[j]
+			}
+			x.superseded = append(x.superseded, int64(loser>>3))
+		}
+	}
+	for _, position := range x.table {
+		if position != 0 {
+			x.counts[x.entry(position).at&7]++
+		}
+	}
+}
+
 // HashOf returns the first 8 bytes of a request_hash such as "sha256:…", 0 if it
 // is not one.
-func HashOf(requestHash string) uint64 { return 0 }
+func HashOf(requestHash string) uint64 { return hashOf(requestHash) }
+
+func hashOf[T string | []byte](requestHash T) uint64 {
+	const prefix = "sha256:"
+	if len(requestHash) < len(prefix)+16 || string(requestHash[:len(prefix)]) != prefix {
+		return 0
+	}
+	var h uint64
+	for i := range 16 {
+		digit, ok := hexDigit(requestHash[len(prefix)+i])
+		if !ok {
+			return 0
+		}
+		h = h<<4 | uint64(digit)
+	}
+	return h
+}
+
+func statusCode(s Status) (uint64, bool) {
+	switch s {
+	case OK:
+		return 0, true
+	case Failed:
+		return 1, true
+	case GaveUp:
+		return 2, true
+	case Aborted:
+		return 3, true
+	case Waiting:
+		return 4, true
+	}
+	return 0, false
+}
+
+func statusOf(code uint64) Status {
+	return [8]Status{OK, Failed, GaveUp, Aborted, Waiting}[code&7]
+}

@@ -1,0 +1,204 @@
+package output
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// File is an open results file, locked until Close. Its methods may be called by
+// many goroutines, Close once at the end.
+type File struct {
+	path     string
+	index    *Index
+	repaired string
+	readOnly bool
+
+	dirty   chan struct{} // holds one token while rows wait for the disk
+	stop    chan struct{}
+	flusher sync.WaitGroup
+	syncErr atomic.Pointer[error]
+
+	mu      sync.Mutex
+	file    *os.File
+	size    int64
+	row     []byte // of the row being written
+	written bool
+	fault   error // why writing ended, nil while it goes well
+	spare   rescue
+	// open holds this run's last row of each id that has one without an answer,
+	// by the hash of its key: such a row may be superseded.
+	open       map[uint64]int64
+	superseded []int64
+}
+
+// keptBuffer is the longest row whose buffer is kept for the next.
+const keptBuffer = 1 << 20
+
+// Index is what the file held when it was opened.
+func (f *File) Index() *Index { return f.index }
+
+// Repaired says in one sentence what Open repaired, "" if nothing.
+func (f *File) Repaired() string { return f.repaired }
+
+// Path is the file's own path, symbolic links resolved.
+func (f *File) Path() string { return f.path }
+
+// Row reads the row that begins at off, as Index.Lookup returned it. The attempts
+// it holds are its History; Attempts is nil.
+func (f *File) Row(off int64) (*Result, error) {
+	var lines lineReader
+	lines.buf = make([]byte, 8<<10)
+	f.mu.Lock()
+	file, size := f.file, f.size
+	f.mu.Unlock()
+	if file == nil {
+		return nil, fs.ErrNotExist
+	}
+	if f.readOnly { // a whole last line without its newline lies behind size
+		size = 1<<63 - 1
+	}
+	lines.rewind(file, off, size)
+	line, _, _, err := lines.next()
+	if err != nil {
+		return nil, err
+	}
+	r, attempts, err := parseRow(line)
+	if err != nil {
+		return nil, rowError(file, f.path, off, err)
+	}
+	if attempts != nil && attempts[0] == '[' {
+		r.History = append([]byte(nil), trimSpace(attempts[1:len(attempts)-1])...)
+	}
+	return r, nil
+}
+
+func trimSpace(b []byte) []byte {
+	b = b[skipSpace(b, 0):]
+	for len(b) > 0 && skipSpace(b[len(b)-1:], 0) == 1 {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// Write appends r as one row. When it returns nil the row is with the kernel, so
+// that the end of this process loses nothing; the disk has it Options.Flush later.
+// An earlier row of the same id, in the file or without an answer in this run, is
+// superseded.
+//
+// Any error is a *WriteError, and every later Write fails too: the row is then in
+// a sibling file or in the error. Nothing of it is left in this file.
+func (f *File) Write(r *Result) error {
+	key := r.Key
+	if key == "" && len(r.ID) > 0 {
+		key = keyOf(r.ID)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.row = AppendRow(f.row[:0], r)
+	err := f.append(f.row)
+	if err == nil {
+		f.note(f.index.keyHash(key), r.Status)
+		f.size += int64(len(f.row))
+	}
+	if cap(f.row) > keptBuffer {
+		f.row = nil
+	}
+	return err
+}
+
+// append writes one line at the end of the file, or keeps it elsewhere.
+func (f *File) append(line []byte) error {
+	if failed := f.syncErr.Load(); failed != nil && f.fault == nil {
+		f.fault = *failed
+	}
+	if f.readOnly && f.fault == nil {
+		f.fault = fs.ErrPermission
+	}
+	if f.fault == nil {
+		if f.fault = f.appendWhole(line); f.fault == nil {
+			f.written = true
+			select {
+			case f.dirty <- struct{}{}:
+			default:
+			}
+			return nil
+		}
+	}
+	return f.spare.keep(line, &WriteError{Path: f.path, Err: f.fault}, filepath.Dir(f.path))
+}
+
+// appendWhole writes line, once more if it fails, and leaves no part of it.
+func (f *File) appendWhole(line []byte) error {
+	n, err := f.file.Write(line)
+	if err == nil {
+		return nil
+	}
+	for range 2 {
+		if n > 0 {
+			if cut := f.file.Truncate(f.size); cut != nil {
+				return errors.Join(err, cut) // the next Open cuts it
+			}
+		}
+		if n, err = f.file.Write(line); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// note remembers which row is superseded by the one at f.size.
+func (f *File) note(key uint64, s Status) {
+	if e := f.index.find(key); e != nil {
+		f.superseded = append(f.superseded, e.offset())
+	}
+	if at, ok := f.open[key]; ok {
+		f.superseded = append(f.superseded, at)
+		delete(f.open, key)
+	}
+	if s != OK {
+		if f.open == nil {
+			f.open = map[uint64]int64{}
+		}
+		f.open[key] = f.size
+	}
+}
+
+// startFlusher begins the group commit: a goroutine of its own waits for a row,
+// then for most of the time that it may, and syncs all that came meanwhile.
+func (f *File) startFlusher(within time.Duration) {
+	if within <= 0 {
+		within = time.Second
+	}
+	f.dirty = make(chan struct{}, 1)
+	f.stop = make(chan struct{})
+	file := f.file
+	f.flusher.Go(func() {
+		for {
+			select {
+			case <-f.dirty:
+			case <-f.stop:
+				return
+			}
+			select {
+			case <-time.After(within - within/4): // a quarter for the disk
+			case <-f.stop:
+				return
+			}
+			select {
+			case <-f.dirty:
+			default:
+			}
+			// After a failed sync the kernel may have dropped the pages, and a second
+			// one would not say so.
+			if err := file.Sync(); err != nil {
+				f.syncErr.Store(&err)
+				return
+			}
+		}
+	})
+}
