@@ -153,8 +153,9 @@ func (s *Server) settle(c *call) {
 	defer s.mu.Unlock()
 	b := c.state.of(c, now)
 	if c.api.anthropic() {
-		b[tokens].level -= float64(c.p.out())
-		b[outputTokens].level -= float64(c.p.out())
+		for _, i := range []int{tokens, outputTokens} {
+			b[i].level = max(b[i].level-float64(c.p.out()), -b[i].size)
+		}
 	}
 	c.rateHeaders(b, now)
 }

@@ -46,6 +46,7 @@ type Config struct {
 type Server struct {
 	config  Config
 	scripts map[string]*script
+	walkers sync.Pool
 
 	mu     sync.Mutex
 	totals *Counts
@@ -116,12 +117,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{server: s, w: w, r: r, api: apiOf(path, r.Header), script: s.scripts[name]}
 	s.begin(c, name)
 	defer s.finish(c, "error")
-	if c.script == nil {
-		c.fail(fault{status: 404, anthropic: errorBody{typ: "not_found_error", message: unknownScenario(name)},
-			openai: errorBody{typ: "invalid_request_error", code: "unknown_scenario", message: unknownScenario(name)}})
-		return
-	}
-	if f, ok := s.check(c); !ok {
+	if f, ok := s.check(c, name); !ok {
 		c.fail(f)
 		return
 	}

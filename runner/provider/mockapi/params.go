@@ -76,11 +76,54 @@ type Faults struct {
 	Drop, Cut, HTML, Slow float64
 }
 
-// Keys returns the names of the parameters in a query.
-func Keys() []string {
-	return []string{"latency", "spread", "rpm", "tpm", "itpm", "otpm", "burst", "ra", "no-headers", "charge-refused", "cap", "cap-retry-after",
-		"fail-first", "spend-cap-after", "p429", "p500", "p503", "p529", "drop", "cut", "html", "slow", "only", "auth", "seed", "echo", "size", "stop",
-		"in", "out", "parts", "gap"}
+// Key is a parameter's name in a query or among the command's flags, and what it does, in a line.
+type Key struct{ Name, Text string }
+
+// Keys returns all parameters, those that change the pace first.
+func Keys() []Key {
+	return []Key{
+		{"latency", "time before an ok answer (20ms; 0: none)"},
+		{"spread", "lognormal latencies: standard deviation of the logarithm (0.5)"},
+		{"rpm", "requests a minute and model, with the vendor's headers"},
+		{"tpm", "tokens a minute and model"},
+		{"itpm", "input tokens a minute and model"},
+		{"otpm", "output tokens a minute and model"},
+		{"burst", "requests that a full bucket holds (rpm/60)"},
+		{"ra", "how a refusal names its wait: s, ms, both, no"},
+		{"no-headers", "yes: buckets without rate limit headers"},
+		{"charge-refused", "yes: refused requests cost as much as served ones"},
+		{"cap", "requests served at once, more get a 429"},
+		{"cap-retry-after", "retry-after of that 429 (1s)"},
+		{"fail-first", "time from the first request on in which all get a bare 429"},
+		{"spend-cap-after", "ok answers after which all get the spend cap's 429"},
+		{"p429", "percent of requests that get a 429"},
+		{"p500", "percent that get a 500"},
+		{"p503", "percent that get a 503"},
+		{"p529", "percent that get a 529"},
+		{"drop", "percent whose connection is closed without an answer"},
+		{"cut", "percent whose connection is closed in the middle of the answer"},
+		{"html", "percent answered with an HTML page and status 200"},
+		{"slow", "percent answered after 5 s"},
+		{"only", "model for which the scenario is played; others get ok"},
+		{"auth", "key without which a request gets a 401"},
+		{"seed", "seed of latencies and faults"},
+		{"echo", "yes: answer with the prompt"},
+		{"size", "length of the answer's text in bytes"},
+		{"stop", "stop reason"},
+		{"in", "input tokens of a request (5)"},
+		{"out", "output tokens of a request (1)"},
+		{"parts", "pieces of a stream, and with a gap of a plain body (2)"},
+		{"gap", "time between two pieces"},
+	}
+}
+
+// known lists the parameters for an error.
+func known() string {
+	names := make([]string, 0, 40)
+	for _, k := range Keys() {
+		names = append(names, k.Name)
+	}
+	return "known are " + strings.Join(names, ", ")
 }
 
 // field returns a pointer to what a key of the query sets, nil for an unknown one.
@@ -203,7 +246,7 @@ func (p *Params) take(v url.Values) error {
 			continue
 		}
 		for _, value := range values {
-			if err := p.set(key, value); err != nil {
+			if err := p.Set(key, value); err != nil {
 				return err
 			}
 		}
@@ -211,14 +254,14 @@ func (p *Params) take(v url.Values) error {
 	return nil
 }
 
-// set gives one parameter its value.
-func (p *Params) set(key, value string) error {
+// Set gives one parameter its value; the error of an unknown key or of a value that does not fit lists the keys.
+func (p *Params) Set(key, value string) error {
 	field := p.field(key)
 	if field == nil {
-		return fmt.Errorf("unknown parameter %s; known are %s", prefix(key, 80), strings.Join(Keys(), ", "))
+		return fmt.Errorf("unknown parameter %s; %s", prefix(key, 80), known())
 	}
 	if !assign(field, value) || p.RA != "" && p.RA != "s" && p.RA != "ms" && p.RA != "both" && p.RA != "no" {
-		return fmt.Errorf("parameter %s can't be %q; known are %s", key, prefix(value, 80), strings.Join(Keys(), ", "))
+		return fmt.Errorf("parameter %s can't be %q; %s", key, prefix(value, 80), known())
 	}
 	if key == "latency" && p.Latency == 0 {
 		p.Latency = None

@@ -5,10 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -81,10 +81,13 @@ type request struct {
 }
 
 // check reads the request and reports whether it is one that the API takes; otherwise it returns the refusal.
-func (s *Server) check(c *call) (fault, bool) {
+func (s *Server) check(c *call, name string) (fault, bool) {
 	body, tooLong, err := readBody(c.r)
 	if err != nil {
 		return invalid(400, "the request's body could not be read"), false
+	}
+	if c.script == nil {
+		return faultScenario(name), false
 	}
 	c.p, err = c.script.params.under(s.config.Params).with(c.r.URL.RawQuery)
 	switch {
@@ -100,8 +103,8 @@ func (s *Server) check(c *call) (fault, bool) {
 	case !authorized(c.p.Auth, c.r.Header):
 		return fault401, false
 	}
-	c.req, err = parse(body, c.api, c.p.Echo)
-	c.entry.Body, c.entry.Bytes = fmt.Sprintf("%016x", c.req.hash), len(body)
+	c.req, err = s.parse(body, c.api, c.p.Echo)
+	c.entry.Body, c.entry.Bytes = hex(c.req.hash), len(body)
 	c.entry.Model, c.entry.Prompt = c.req.model, prefix(c.req.prompt, 80)
 	switch {
 	case err != nil:
@@ -133,36 +136,31 @@ func authorized(key string, h http.Header) bool {
 	return key == "" || slices.Contains([]string{bearer, h.Get("X-Api-Key"), h.Get("Api-Key"), h.Get("X-Goog-Api-Key")}, key)
 }
 
-// parse walks the body's top level. The hash is that of the bytes as they came.
-func parse(body []byte, a api, whole bool) (request, error) {
+// parse walks the body once. The hash is that of the bytes as they came; whole keeps all of the prompt, not its beginning.
+func (s *Server) parse(body []byte, a api, whole bool) (request, error) {
 	sum := sha256.Sum256(body)
 	q := request{hash: binary.BigEndian.Uint64(sum[:8]), size: len(body), inputs: 1}
-	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
-	if t, err := d.ReadToken(); err != nil {
-		return q, err
-	} else if t.Kind() != '{' {
-		return q, errors.New("it must be an object")
+	w, _ := s.walkers.Get().(*walker)
+	if w == nil {
+		w = &walker{}
 	}
+	defer s.walkers.Put(w)
+	w.begin(body)
+	defer w.begin(nil)
 	missing := a.needs()
-	for d.PeekKind() != '}' {
-		t, err := d.ReadToken()
-		if err != nil {
-			return q, err
+	err := w.object(func(name string) error {
+		if w.PeekKind() == 'n' {
+			return w.SkipValue()
 		}
-		name := t.String()
-		v, err := d.ReadValue()
-		if err != nil {
-			return q, err
+		if i := slices.Index(missing, name); i >= 0 {
+			missing = slices.Concat(missing[:i], missing[i+1:])
 		}
-		if v.Kind() != 'n' {
-			missing = slices.DeleteFunc(missing, func(m string) bool { return m == name })
-		}
-		q.member(name, v, whole)
-	}
-	if _, err := d.ReadToken(); err != nil {
+		return q.member(name, w, whole)
+	})
+	if err != nil {
 		return q, err
 	}
-	if _, err := d.ReadToken(); err != io.EOF {
+	if _, err := w.ReadToken(); err != io.EOF {
 		return q, errors.New("something follows the object")
 	}
 	if len(missing) > 0 {
@@ -171,22 +169,37 @@ func parse(body []byte, a api, whole bool) (request, error) {
 	return q, nil
 }
 
-// member takes over what the server wants of one member. v is valid only until the decoder moves on.
-func (q *request) member(name string, v jsontext.Value, whole bool) {
+// member takes over what the server wants of one member.
+func (q *request) member(name string, w *walker, whole bool) (err error) {
 	switch name {
 	case "model":
-		q.model = text(v, 1)
+		var raw []byte
+		raw, _, err = w.text(1)
+		q.model = unquote(raw)
 	case "stream":
-		q.stream = v.Kind() == 't'
+		q.stream = w.PeekKind() == 't'
+		return w.SkipValue()
 	case "stream_options":
-		_ = object(v, func(name string, v jsontext.Value) { q.includeUsage = name == "include_usage" && v.Kind() == 't' })
+		if w.PeekKind() != '{' {
+			return w.SkipValue()
+		}
+		return w.object(func(name string) error {
+			q.includeUsage = q.includeUsage || name == "include_usage" && w.PeekKind() == 't'
+			return w.SkipValue()
+		})
 	case "max_tokens", "max_completion_tokens", "max_output_tokens":
-		q.maxTokens = number(v)
+		var v jsontext.Value
+		v, err = w.ReadValue()
+		n, _ := strconv.Atoi(string(v)) // what is no whole number reserves nothing
+		q.maxTokens = max(n, 0)
 	case "messages", "input", "prompt":
-		q.prompt = text(v, 5)
-		if !whole {
+		var raw []byte
+		raw, q.inputs, err = w.text(5)
+		if q.prompt = unquote(raw); !whole {
 			q.prompt = prefix(q.prompt, 80)
 		}
-		q.inputs = count(v)
+	default:
+		return w.SkipValue()
 	}
+	return err
 }

@@ -88,15 +88,13 @@ func Scenarios() []Scenario {
 	return all
 }
 
-// unknownScenario is the message of a 404: what was asked for and what there is.
-func unknownScenario(name string) string {
-	var b strings.Builder
-	b.WriteString("unknown scenario " + prefix(name, 80) + "; known are")
-	for i, s := range scripts {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(" " + s.name)
+// faultScenario is the answer to a scenario that there is not: what was asked for and what there is.
+func faultScenario(name string) fault {
+	names := make([]string, len(scripts))
+	for i := range scripts {
+		names[i] = scripts[i].name
 	}
-	return b.String()
+	m := "unknown scenario " + prefix(name, 80) + "; known are " + strings.Join(names, ", ")
+	return fault{404, errorBody{typ: "not_found_error", message: m},
+		errorBody{typ: "invalid_request_error", code: "unknown_scenario", message: m}}
 }

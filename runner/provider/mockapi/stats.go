@@ -111,38 +111,46 @@ func (e *Request) appendJSON(b []byte) []byte {
 	return append(b, line...)
 }
 
-// ring holds the last keep requests in order of arrival.
+// ring holds the last keep requests in order of arrival, in chunks so that growing copies nothing.
 type ring struct {
-	entries []Request
-	n       int
+	chunks []*[chunk]Request
+	n      int
 }
 
-const keep = 100_000
+const (
+	keep  = 100_000
+	chunk = 1000 // divides keep
+)
+
+// at returns the place of an entry by its number.
+func (r *ring) at(number int) *Request {
+	i := number % keep
+	return &r.chunks[i/chunk][i%chunk]
+}
 
 // add appends an entry and returns its number.
 func (r *ring) add(e Request) int {
-	if len(r.entries) < keep {
-		r.entries = append(r.entries, e)
-	} else {
-		r.entries[r.n%keep] = e
+	if r.n < keep && r.n%chunk == 0 {
+		r.chunks = append(r.chunks, new([chunk]Request))
 	}
+	*r.at(r.n) = e
 	r.n++
 	return r.n - 1
 }
 
 // set replaces an entry if it is still there.
 func (r *ring) set(number int, e Request) {
-	if number >= r.n-len(r.entries) {
-		r.entries[number%keep] = e
+	if number >= r.n-keep {
+		*r.at(number) = e
 	}
 }
 
 // last returns a copy of the last n entries, oldest first.
 func (r *ring) last(n int) []Request {
-	n = min(n, len(r.entries))
+	n = min(n, r.n, keep)
 	all := make([]Request, 0, n)
 	for i := r.n - n; i < r.n; i++ {
-		all = append(all, r.entries[i%keep])
+		all = append(all, *r.at(i))
 	}
 	return all
 }
