@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 )
 
@@ -41,11 +40,10 @@ type File struct {
 	csv  bool
 	tmpl *renderer
 
-	taken   atomic.Bool // a pipe's Items were asked for
-	checked atomic.Bool // ids were found to be unique
-
-	mu  sync.Mutex
-	ids *registry // of the Items under way, for Reject
+	taken   atomic.Bool              // a pipe's Items were asked for
+	checked atomic.Bool              // ids were found to be unique
+	header  atomic.Pointer[[]string] // of a CSV file, once read
+	ids     atomic.Pointer[registry] // of the Items begun last, for Reject
 }
 
 const (

@@ -79,6 +79,9 @@ type Item struct {
 	sum  uint64 // of the content, where the line has no id or may turn bad
 	has  bool   // the line has an id of its own
 	crc  uint32 // of what Forget dropped
+
+	scattered bool       // Body is no piece of the line: BodyOffset is unknown
+	refused   *LineError // by Check's Prepare
 }
 
 // LineError is what is wrong with one line.
