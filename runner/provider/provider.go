@@ -190,6 +190,9 @@ type Error struct {
 	Hint time.Duration
 	// DeadEndpoint: the endpoint can't be reached at all (refused, DNS, TLS).
 	DeadEndpoint bool
+	// Local: the fault is this machine's (too many open files), so it is no error
+	// of the item's.
+	Local bool
 	// Regain is a date named in a cap's message, for the user's eyes only.
 	Regain string
 	// Advice is the next step for the user, "" if there is none.

@@ -1,23 +1,198 @@
 package provider
 
-import "strings"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+)
 
-// Scrubber replaces known secrets by "***". Safe for concurrent use.
-type Scrubber struct{ secrets []string }
+// shortSecret: a shorter value may be part of a word, so it is replaced only where
+// it stands alone.
+const shortSecret = 8
 
-// NewScrubber makes a Scrubber of the given secrets.
-func NewScrubber(secrets ...string) *Scrubber { return &Scrubber{secrets} }
+// hidden is what stands in a secret's place.
+const hidden = "***"
 
-// String returns s without the secrets.
+// Scrubber replaces known secrets by "***": as they are, and as JSON and URLs
+// escape them. The zero value knows none. Safe for concurrent use.
+//
+// A value of fewer than 8 bytes is replaced only where no letter or digit is
+// beside it, and one that is also all letters (EMPTY, ollama) not at all: local
+// servers take such words for a key, and answers are full of them.
+type Scrubber struct {
+	secrets []secret
+}
+
+type secret struct {
+	value []byte
+	alone bool // replaced only where it stands alone
+}
+
+// NewScrubber makes a Scrubber of keys, header values, passwords and the secrets
+// of a URL. Of "Bearer x" both the whole and x are known. Empty ones are left out.
+func NewScrubber(secrets ...string) *Scrubber {
+	var values []string
+	for _, v := range secrets {
+		v = strings.TrimSpace(v)
+		values = append(values, v)
+		if scheme, rest, ok := strings.Cut(v, " "); ok && (strings.EqualFold(scheme, "Bearer") || strings.EqualFold(scheme, "Basic")) {
+			values = append(values, strings.TrimSpace(rest))
+		}
+	}
+	s := &Scrubber{}
+	for _, v := range values {
+		if !worthHiding(v) {
+			continue
+		}
+		for _, form := range forms(v) {
+			s.secrets = append(s.secrets, secret{[]byte(form), len(v) < shortSecret})
+		}
+	}
+	// The longer first: a secret may be part of another.
+	slices.SortStableFunc(s.secrets, func(a, b secret) int { return len(b.value) - len(a.value) })
+	s.secrets = slices.CompactFunc(s.secrets, func(a, b secret) bool { return bytes.Equal(a.value, b.value) })
+	return s
+}
+
+// worthHiding leaves out what can't be a secret.
+func worthHiding(v string) bool {
+	if len(v) >= shortSecret {
+		return true
+	}
+	return len(v) >= 4 && strings.ContainsFunc(v, func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
+// forms are the ways in which v may be written.
+func forms(v string) []string {
+	out := []string{v}
+	add := func(f string) {
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	for _, escaped := range [...]string{quoted(v, false), quoted(v, true)} {
+		add(escaped)
+		add(strings.ReplaceAll(escaped, "/", `\/`))
+		add(quoted(escaped, false)) // JSON in a JSON string
+	}
+	add(url.QueryEscape(v))
+	add(url.PathEscape(v))
+	return out
+}
+
+// quoted is v as it stands inside a JSON string.
+func quoted(v string, html bool) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(html)
+	if e.Encode(v) != nil {
+		return v
+	}
+	line := strings.TrimSuffix(b.String(), "\n")
+	return line[1 : len(line)-1]
+}
+
+// Bytes returns b without the secrets: b itself where there are none, a copy
+// otherwise.
+func (s *Scrubber) Bytes(b []byte) []byte {
+	for _, x := range s.secrets {
+		if bytes.Contains(b, x.value) {
+			b = x.replace(b)
+		}
+	}
+	return b
+}
+
+// String returns v without the secrets.
 func (s *Scrubber) String(v string) string {
 	for _, x := range s.secrets {
-		v = strings.ReplaceAll(v, x, "***")
+		if strings.Contains(v, string(x.value)) {
+			return string(s.Bytes([]byte(v)))
+		}
 	}
 	return v
 }
 
-// Bytes returns b without the secrets; it is b itself where there are none.
-func (s *Scrubber) Bytes(b []byte) []byte { return b }
+// replace writes b anew, with the secret hidden.
+func (x secret) replace(b []byte) []byte {
+	if !x.alone {
+		return bytes.ReplaceAll(b, x.value, []byte(hidden))
+	}
+	var out []byte
+	for from := 0; ; {
+		i := bytes.Index(b[from:], x.value)
+		if i < 0 {
+			if out == nil {
+				return b
+			}
+			return append(out, b[from:]...)
+		}
+		i += from
+		end := i + len(x.value)
+		out = append(out, b[from:i]...)
+		if i > 0 && wordByte(b[i-1]) || end < len(b) && wordByte(b[end]) {
+			out = append(out, b[i:end]...)
+		} else {
+			out = append(out, hidden...)
+		}
+		from = end
+	}
+}
 
-// CheckKey returns the key without white space around it.
-func CheckKey(raw, from string) (string, error) { return strings.TrimSpace(raw), nil }
+func wordByte(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+// Secrets are the values of a base URL's query that look like keys, for a Scrubber.
+func Secrets(base *url.URL) []string {
+	var out []string
+	for name, values := range base.Query() {
+		name = strings.ToLower(name)
+		for _, word := range [...]string{"key", "token", "secret", "sig", "pass", "auth", "code", "cred"} {
+			if strings.Contains(name, word) {
+				out = append(out, values...)
+				break
+			}
+		}
+	}
+	if p, ok := base.User.Password(); ok {
+		out = append(out, p)
+	}
+	return out
+}
+
+// CheckKey returns a key without the white space and byte order mark around it. It
+// refuses one that no header can carry or that was pasted wrongly; from says
+// where the key comes from ("OPENAI_API_KEY"). The error never shows the key.
+func CheckKey(raw, from string) (string, error) {
+	key := strings.TrimFunc(raw, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' || r == '\u200b' })
+	if key == "" {
+		return "", fmt.Errorf("the key in %s is empty", from)
+	}
+	for i, r := range key {
+		what := ""
+		switch {
+		case r == '\n' || r == '\r':
+			what = "a line break"
+		case unicode.IsSpace(r):
+			what = "a space"
+		case unicode.IsControl(r):
+			what = "a control character"
+		case strings.ContainsRune("“”„‘’‚«»", r):
+			what = "a typographic quote"
+		case r > unicode.MaxASCII:
+			what = "a character outside ASCII"
+		default:
+			continue
+		}
+		return "", fmt.Errorf("the key in %s has %s at position %d: copy it again, nothing was sent", from, what, i+1)
+	}
+	if first, last := key[0], key[len(key)-1]; first == last && (first == '"' || first == '\'') {
+		return "", fmt.Errorf("the key in %s stands in quotes: take them away, nothing was sent", from)
+	}
+	return key, nil
+}
