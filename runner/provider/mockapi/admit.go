@@ -164,6 +164,9 @@ func (p *Params) mix(seed uint64, c *call) step {
 // slowLatency is how long a slow answer takes.
 const slowLatency = 5 * time.Second
 
+// maxLatency bounds what a spread can make of a latency.
+const maxLatency = 24 * time.Hour
+
 // latency returns how long the answer takes.
 func (p Params) latency(seed uint64, c *call) time.Duration {
 	d := p.Latency
@@ -176,7 +179,7 @@ func (p Params) latency(seed uint64, c *call) time.Duration {
 	if p.Spread > 0 {
 		r := p.random(seed, c)
 		_ = r.Float64() // the first draw decides about faults
-		d = time.Duration(float64(d) * math.Exp(p.Spread*r.NormFloat64()))
+		d = time.Duration(min(float64(d)*math.Exp(p.Spread*r.NormFloat64()), float64(maxLatency)))
 	}
 	return d
 }

@@ -26,9 +26,6 @@ import (
 	"time"
 )
 
-// maxBody bounds a request's body in bytes.
-const maxBody = 64 << 20
-
 // Config says how a Server behaves where a request does not say it. The zero value is a server that answers 200.
 type Config struct {
 	// Scenario is played when neither path nor header names one. Empty: "ok".
@@ -47,6 +44,8 @@ type Server struct {
 	config  Config
 	scripts map[string]*script
 	walkers sync.Pool
+	// maxBody bounds a request's body in bytes.
+	maxBody int64
 
 	mu     sync.Mutex
 	totals *Counts
@@ -58,7 +57,7 @@ type Server struct {
 // New returns a server without history.
 func New(c Config) *Server {
 	c.Scenario = cmp.Or(c.Scenario, "ok")
-	s := &Server{config: c, scripts: make(map[string]*script, len(scripts))}
+	s := &Server{config: c, maxBody: 64 << 20, scripts: make(map[string]*script, len(scripts))}
 	for i := range scripts {
 		s.scripts[scripts[i].name] = &scripts[i]
 	}

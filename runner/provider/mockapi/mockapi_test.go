@@ -295,7 +295,6 @@ func TestMalformed(t *testing.T) {
 		{"parameter", "POST", "/v1/messages?nosuch=1", messagesBody, 400, "known are latency"},
 		{"value", "POST", "/v1/responses?rpm=-1", responsesBody, 400, "rpm"},
 		{"query", "POST", "/v1/responses?%zz", responsesBody, 400, "malformed"},
-		{"too long", "POST", "/v1/messages", strings.Repeat("x", maxBody+1), 413, "maximum size"},
 		{"wrong path", "POST", "/v1/message", messagesBody, 404, "/v1/message"},
 	}
 	for _, c := range cases {
@@ -310,6 +309,33 @@ func TestMalformed(t *testing.T) {
 				t.Errorf("got %+v, want the request counted as another error", got.Counts)
 			}
 		})
+	}
+}
+
+// TestTooLong is at the border of the limit, with the length told and with it unknown.
+func TestTooLong(t *testing.T) {
+	if got := New(Config{}).maxBody; got != 64<<20 {
+		t.Errorf("got a limit of %d bytes, want 64 MiB", got)
+	}
+	for _, c := range []struct {
+		limit  int
+		length int64
+		want   int
+	}{
+		{len(messagesBody), int64(len(messagesBody)), 200},
+		{len(messagesBody), -1, 200},
+		{len(messagesBody) - 1, int64(len(messagesBody)), 413},
+		{len(messagesBody) - 1, -1, 413},
+		{10, -1, 413},
+	} {
+		s := New(Config{Params: Params{Latency: None}})
+		s.maxBody = int64(c.limit)
+		body := strings.NewReader(messagesBody)
+		r := httptest.NewRequest("POST", "/ok/v1/messages", body)
+		r.ContentLength = c.length
+		if got := send(s, r).Code; got != c.want || body.Len() > 0 {
+			t.Errorf("limit %d, length %d: got %d with %d bytes unread, want %d and none", c.limit, c.length, got, body.Len(), c.want)
+		}
 	}
 }
 

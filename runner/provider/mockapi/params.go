@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,12 @@ import (
 
 // None as a latency means none at all, where 0 means the scenario's own.
 const None time.Duration = -1
+
+// maxParts and maxSize bound what a query can make the server hold in memory.
+const (
+	maxParts = 10_000
+	maxSize  = 64 << 20
+)
 
 // okLatency is how long an answer takes that nobody gave a latency.
 const okLatency = 50 * time.Millisecond
@@ -260,7 +267,7 @@ func (p *Params) Set(key, value string) error {
 	if field == nil {
 		return fmt.Errorf("unknown parameter %s; %s", prefix(key, 80), known())
 	}
-	if !assign(field, value) || p.RA != "" && p.RA != "s" && p.RA != "ms" && p.RA != "both" && p.RA != "no" {
+	if !assign(field, value) || p.Parts > maxParts || p.Size > maxSize || !slices.Contains([]string{"", "s", "ms", "both", "no"}, p.RA) {
 		return fmt.Errorf("parameter %s can't be %q; %s", key, prefix(value, 80), known())
 	}
 	if key == "latency" && p.Latency == 0 {

@@ -39,7 +39,7 @@ func TestParseParams(t *testing.T) {
 
 func TestParseParamsRefuses(t *testing.T) {
 	for _, query := range []string{"nosuch=1", "latency=20", "latency=-1s", "latency=", "rpm=x", "rpm=-1", "rpm=1.5", "rpm=99999999999", "p429=101",
-		"p429=-1", "p429=NaN", "p429=x", "echo=maybe", "ra=x", "seed=-1", "gap=1", "drop=Inf"} {
+		"p429=-1", "p429=NaN", "p429=x", "echo=maybe", "ra=x", "seed=-1", "gap=1", "drop=Inf", "parts=10001", "size=99999999"} {
 		v, err := url.ParseQuery(query)
 		if err != nil {
 			t.Fatal(err)

@@ -49,6 +49,9 @@ func (c *call) hangUp(outcome string) {
 
 // play gives the answer.
 func (c *call) play(st step) {
+	if !c.streams() {
+		st.act = st.act.plain()
+	}
 	switch st.act {
 	case refuse:
 		if st.name != "" {
@@ -78,6 +81,17 @@ func (c *call) play(st step) {
 		}
 		c.plain()
 	}
+}
+
+// plain returns what comes closest to an act of a stream where the API has none.
+func (a act) plain() act {
+	switch a {
+	case streamErr:
+		return refuse
+	case streamCut, streamEOF:
+		return cut
+	}
+	return a
 }
 
 // streams reports whether the answer is a stream.

@@ -82,7 +82,7 @@ type request struct {
 
 // check reads the request and reports whether it is one that the API takes; otherwise it returns the refusal.
 func (s *Server) check(c *call, name string) (fault, bool) {
-	body, tooLong, err := readBody(c.r)
+	body, tooLong, err := readBody(c.r, s.maxBody)
 	if err != nil {
 		return invalid(400, "the request's body could not be read"), false
 	}
@@ -117,13 +117,15 @@ func (s *Server) check(c *call, name string) (fault, bool) {
 
 // readBody reads the body to its end, also where it keeps none of it because it is too long: a client that is still
 // sending might never see the answer.
-func readBody(r *http.Request) (body []byte, tooLong bool, err error) {
+func readBody(r *http.Request, limit int64) (body []byte, tooLong bool, err error) {
 	var b bytes.Buffer
-	if n := r.ContentLength; n > 0 {
-		b.Grow(int(min(n, maxBody)) + bytes.MinRead)
+	if n := r.ContentLength; n > limit {
+		limit = 0
+	} else if n > 0 {
+		b.Grow(int(n) + bytes.MinRead)
 	}
-	n, err := b.ReadFrom(io.LimitReader(r.Body, maxBody+1))
-	if err != nil || n <= maxBody {
+	n, err := b.ReadFrom(io.LimitReader(r.Body, limit+1))
+	if err != nil || n <= limit {
 		return b.Bytes(), false, err
 	}
 	_, err = io.Copy(io.Discard, r.Body)
