@@ -9,6 +9,11 @@ type flight struct {
 	at    time.Duration
 	level int // in flight just after the launch, itself included
 
+	input  float64 // raw estimate
+	cost   costs   // estimate
+	before costs   // launched before its burst
+	probe  bool    // launched although the headers said that nothing is left
+
 	up, taken, grown bool // on the wire; counted as accepted; counted by slow start
 	prev, next       *flight
 }

@@ -2,7 +2,7 @@ package pacing
 
 import (
 	"cmp"
-	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -10,20 +10,27 @@ import (
 // lane is all that a Limiter decides, as functions of time and evidence: no
 // clock, no lock, no goroutine. Instants are durations since it was opened.
 type lane struct {
-	fixed   bool
-	window  window
-	gate    gate
-	breaker breaker
-	tempo   tempo
-	permits permits
-	flights flights
-	queue   queue
+	fixed     bool
+	window    window
+	gate      gate
+	breaker   breaker
+	pacer     pacer
+	doubt     doubt
+	quota     quota
+	rpm, tpm  allowance
+	appraiser appraiser
+	tempo     tempo
+	permits   permits
+	flights   flights
+	queue     queue
 
 	seq   int64 // last launched
 	epoch int64 // launches up to this one were made before the last cut
 	full  bool  // the last cut was a ceiling's
 	limit int
 	peak  int
+	probe bool          // the next launch goes against the headers
+	dry   time.Duration // until then the quota holds the next launch back
 
 	hungry bool   // a Try has failed since the last wake
 	want   demand // its demand
@@ -51,6 +58,8 @@ func newLane(c Config) *lane {
 	l := &lane{fixed: c.Fixed, tempo: newTempo(), limit: start, logging: c.Log != nil}
 	l.window = newWindow(float64(most), float64(start), cmp.Or(c.Increase, 0.05), cmp.Or(c.Decrease, 0.95))
 	l.permits = newPermits(most, start)
+	l.pacer.burst = paceBurst
+	l.quota, l.rpm, l.tpm = newQuota(), newAllowance(c.RPM, 1), newAllowance(c.TPM, 1)
 	l.gate.rand = rand.New(rand.NewPCG(c.Seed, 0x6c616e65))
 	return l
 }
@@ -159,7 +168,33 @@ func (l *lane) ready(now time.Duration, d demand) time.Duration {
 	if now < l.gate.until {
 		return l.gate.until
 	}
-	return l.gate.ramp.ready(now)
+	if again := l.gate.ramp.ready(now); again > now {
+		return again
+	}
+	if l.pacer.on && l.pacer.idle(now, l.tempo.answer, l.limit) {
+		l.pacer.off()
+		l.doubt.strikes = 0
+		l.window.spare(now)
+		l.window.threshold = math.Inf(1)
+		l.note(now, l.limit, "pace off", "faster than the limit can be used")
+	}
+	if l.pacer.on {
+		if again := l.pacer.ready(now); again > now {
+			return again
+		}
+	}
+	return l.affordable(now, l.appraiser.cost(d))
+}
+
+// affordable tells when the known limits and the provider's quota have the cost.
+func (l *lane) affordable(now time.Duration, c costs) time.Duration {
+	again := max(l.rpm.ready(now, 1), l.tpm.ready(now, c[TotalTokens]))
+	at, against := l.quota.ready(now, c)
+	l.probe = against
+	if again = max(again, at); again > now {
+		l.dry = again
+	}
+	return again
 }
 
 // nextLook is when a full window may have grown by itself.
@@ -178,9 +213,17 @@ func (l *lane) nextLook(now time.Duration) time.Duration {
 func (l *lane) launch(now time.Duration, d demand, f *flight) {
 	l.seq++
 	l.peak = max(l.peak, l.permits.taken)
-	*f = flight{seq: l.seq, order: d.order, at: now, level: l.permits.taken}
+	*f = flight{seq: l.seq, order: d.order, at: now, level: l.permits.taken,
+		input: d.input, cost: l.appraiser.cost(d), probe: l.probe}
 	l.gate.ramp.launched(now, l.tempo.refusal)
+	if l.pacer.on {
+		l.pacer.tokens--
+	}
+	l.rpm.take(1)
+	l.tpm.take(f.cost[TotalTokens])
+	l.quota.launched(now, f)
 	l.flights.add(f)
+	l.dry, l.probe = 0, false
 }
 
 // observe counts launches that were not refused in time, and lets the window
@@ -206,8 +249,10 @@ func (l *lane) accept(f *flight) {
 		return
 	}
 	f.taken = true
+	l.pacer.accepted(f.at)
 	if f.seq > l.epoch {
 		l.gate.step = 0
+		l.doubt.accepted(f.level)
 	}
 }
 
@@ -238,104 +283,11 @@ func (l *lane) note(now time.Duration, from int, reason, detail string) {
 	}
 }
 
-// done takes the permit back and learns. It tells whether the failure belongs
-// to a known outage. A flight that has landed already is ignored.
-func (l *lane) done(now time.Duration, f *flight, o Outcome) bool {
-	if !f.up {
-		return false
-	}
-	l.flights.remove(f)
-	l.permits.give(l.limit)
-	switch o.Signal {
-	case Good:
-		l.tempo.answered(now - f.at)
-		l.breaker.answered(f)
-		l.accept(f)
-		l.grow(f)
-	case Answered:
-		l.breaker.answered(f)
-	case Throttled, Overloaded:
-		l.refused(now, f, o)
-	case Failed:
-		return l.failed(now, f, o)
-	}
-	return false
-}
-
-func (l *lane) failed(now time.Duration, f *flight, o Outcome) bool {
-	if l.breaker.failed(f, l.seq) {
-		until := later(now, l.gate.backoff(backoffBase, l.breaker.step-1))
-		if o.Hint > 0 {
-			until = max(until, l.gate.hinted(now, o.Hint))
-		}
-		l.shut(now, until, "outage")
-	}
-	return l.breaker.open()
-}
-
-func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
-	l.observe(now)
-	l.tempo.refuse(now - f.at)
-	held := float64(l.permits.taken)
-	if f.seq <= l.epoch {
-		if l.full {
-			l.window.again()
-			l.resize(now, "refused with the burst", "")
-		}
-		l.penalize(now, o, false, held)
-		return
-	}
-	e := evidence{now: now, held: held, hint: o.Hint, answer: l.tempo.answer, tolerance: l.tempo.tolerance(held)}
-	reason := "429"
-	if o.Signal == Overloaded {
-		reason = "overloaded"
-		l.window.overloaded(e)
-	} else {
-		l.window.cut(e)
-	}
-	l.epoch, l.full = l.seq, o.Signal == Throttled
-	l.gate.step++
-	l.resize(now, reason, fmt.Sprintf("in flight %d, plateau %.1f, hold %v", l.permits.taken, l.window.plateau, l.window.hold))
-	l.penalize(now, o, true, held)
-}
-
-// penalize shuts the gate for a refusal: as long as the server asked, else by the
-// shared backoff, one step a burst. The first bare refusal is clocked by
-// completions as long as there are any to come.
-func (l *lane) penalize(now time.Duration, o Outcome, fresh bool, held float64) {
-	reason := "rate limited"
-	if o.Signal == Overloaded {
-		reason = "overloaded"
-	}
-	if o.Hint > 0 {
-		l.shut(now, l.gate.hinted(now, o.Hint), reason+", the server asked for it")
-		return
-	}
-	if !fresh {
-		return
-	}
-	n := l.gate.step - 1
-	if held < 1 {
-		n++
-	}
-	if n > 0 {
-		base := backoffBase
-		if l.tempo.answer > 0 {
-			base = min(base, max(4*l.tempo.refusal, l.tempo.answer/4))
-		}
-		l.shut(now, later(now, l.gate.backoff(base, n-1)), reason+", backing off")
-	}
-}
-
-func (l *lane) shut(now, until time.Duration, reason string) {
-	if !l.gate.shut(until, reason) {
-		return
-	}
-	l.window.pause(until)
-	l.note(now, l.limit, "gate", reason)
-}
-
-// shutUntil is when the lane opens and why it is shut; not after now if open.
+// shutUntil is when the lane opens and why it is shut; not after now if it is
+// open.
 func (l *lane) shutUntil(now time.Duration) (time.Duration, string) {
+	if l.gate.until <= now && l.dry > now {
+		return l.dry, "quota used up"
+	}
 	return l.gate.until, l.gate.reason
 }

@@ -1,0 +1,215 @@
+package pacing
+
+import (
+	"cmp"
+	"time"
+)
+
+const (
+	reserve     = 0.015                 // share of a reported limit that is left untouched
+	trust       = time.Minute           // no header holds a launch back for longer at a time
+	longestTerm = 24 * time.Hour        // a reset beyond this is no reset
+	together    = 50 * time.Millisecond // launches this close reach the server in any order
+)
+
+// costs is an amount of each resource.
+type costs [resources]float64
+
+// appraiser estimates what an item will be charged, and learns from what was.
+type appraiser struct {
+	answers int
+	output  float64 // mean output billed
+	ratio   float64 // mean of input billed / the raw estimate
+}
+
+func (a *appraiser) cost(d demand) costs {
+	in, out := d.input*cmp.Or(a.ratio, 1), d.output
+	if a.answers > 0 && (out == 0 || a.output < out) {
+		out = a.output
+	}
+	return costs{1, in, out, in + out}
+}
+
+// learn compares with the raw estimate: against the corrected one it would feed
+// back on itself, and diverge once answers take long.
+func (a *appraiser) learn(estimate, input, output float64) {
+	if input <= 0 && output <= 0 {
+		return
+	}
+	a.answers++
+	a.output += max(1/float64(a.answers), 0.05) * (output - a.output)
+	if estimate > 0 && input > 0 {
+		a.ratio = cmp.Or(a.ratio, 1)
+		a.ratio += 0.05 * (input/estimate - a.ratio)
+	}
+}
+
+// bucket is one resource as seen from here.
+type bucket struct {
+	limit, rate float64 // limit 0: nothing known
+	left        float64 // after our commitments
+	at          time.Duration
+	whole       bool          // refills all at once, at reset
+	reset       time.Duration // of a whole bucket; never: not known yet
+	expected    float64       // output expected of requests on the wire
+	distrusted  bool          // it was caught lying
+}
+
+func (b *bucket) refill(now time.Duration) {
+	switch {
+	case b.limit == 0:
+	case !b.whole:
+		b.left = min(b.limit, b.left+b.rate*(now-b.at).Seconds())
+	case now >= b.reset:
+		b.left, b.reset = b.limit, never
+	}
+	b.at = now
+}
+
+// wait is how long until cost is there besides the reserve, 0 for now.
+func (b *bucket) wait(now time.Duration, cost float64) time.Duration {
+	if b.limit == 0 {
+		return 0
+	}
+	need := min(cost+reserve*b.limit, b.limit)
+	if b.left >= need {
+		return 0
+	}
+	if b.whole {
+		return min(trust, b.reset-now)
+	}
+	return min(trust, seconds((need-b.left)/max(b.rate, 1e-9)))
+}
+
+// quota mirrors the provider's buckets. A header gives only bounds: it may be
+// from the admission or from the end of its request, with output reserved or
+// charged at the end, and these hold for all four.
+type quota struct {
+	buckets [resources]bucket
+	spent   costs // launched so far
+	burst   time.Duration
+	before  costs         // launched before the burst of this moment
+	held    time.Duration // since when it alone holds launches back; negative: it does not
+}
+
+func newQuota() quota { return quota{held: -1, burst: -together} }
+
+// ready tells when the cost may leave, and whether that is against the
+// headers, because they have held back everything for a minute.
+func (q *quota) ready(now time.Duration, c costs) (time.Duration, bool) {
+	var w time.Duration
+	for i := range q.buckets {
+		b := &q.buckets[i]
+		if b.limit > 0 {
+			b.refill(now)
+			w = max(w, b.wait(now, c[i]))
+		}
+	}
+	if w == 0 {
+		q.held = -1
+		return now, false
+	}
+	if q.held < 0 {
+		q.held = now
+	}
+	if now-q.held >= trust {
+		return now, true
+	}
+	return now + min(w+1, q.held+trust-now), false
+}
+
+func (q *quota) launched(now time.Duration, f *flight) {
+	if now-q.burst > together {
+		q.burst, q.before = now, q.spent
+	}
+	f.before, q.held = q.before, -1
+	for i := range q.buckets {
+		b := &q.buckets[i]
+		q.spent[i] += f.cost[i]
+		if Resource(i) >= OutputTokens {
+			b.expected += f.cost[OutputTokens]
+		}
+		if b.limit > 0 {
+			b.left -= f.cost[i]
+		}
+	}
+}
+
+// landed replaces the estimate by what was charged, and takes in the headers.
+func (q *quota) landed(now time.Duration, f *flight, charged costs, o Outcome) {
+	for i := range q.buckets {
+		b := &q.buckets[i]
+		b.refill(now)
+		if Resource(i) >= OutputTokens {
+			b.expected = max(0, b.expected-f.cost[OutputTokens])
+		}
+		if b.limit > 0 {
+			b.left += f.cost[i] - charged[i]
+		}
+	}
+	for _, h := range o.Quota {
+		if h.Resource < resources && h.Limit > 0 && h.Remaining >= 0 && h.Reset <= longestTerm {
+			q.report(now, f, h, o)
+		}
+	}
+}
+
+func (q *quota) report(now time.Duration, f *flight, h Quota, o Outcome) {
+	b := &q.buckets[h.Resource]
+	if f.probe && o.Signal == Good && h.Remaining < f.cost[h.Resource] {
+		b.distrusted = true // it said that nothing was left, twice, and took the request
+	}
+	if b.distrusted {
+		b.limit = 0
+		return
+	}
+	fresh := b.limit == 0
+	rate := b.pace(h)
+	if reset := now + max(h.Reset, 0); b.whole && (fresh || b.reset == never || (reset-b.reset).Abs() > time.Second) {
+		b.reset = reset
+	}
+	most := h.Remaining - b.expected
+	if !b.whole {
+		most += rate * (now - f.at).Seconds()
+	}
+	least := most - (q.spent[h.Resource] - f.before[h.Resource])
+	if fresh {
+		b.left = least
+	}
+	b.limit, b.rate = h.Limit, rate
+	if h.Remaining > 0 { // zero may hide a debt
+		b.left = max(b.left, least)
+	}
+	b.left = min(b.left, most)
+	if cost := f.cost[h.Resource]; o.Signal == Throttled && o.Hint > 0 && !b.whole && h.Remaining < max(1, cost) {
+		// The wait measures the debt that a remaining of zero hides.
+		b.left = min(b.left, cost-max(0, o.Hint.Seconds()-0.5)*rate-b.expected)
+	}
+}
+
+// pace is the refill rate that a report shows. All these limits are a minute's:
+// one that is more than three times off refills all at once, at its reset.
+func (b *bucket) pace(h Quota) float64 {
+	minute := h.Limit / 60
+	used := h.Limit - h.Remaining
+	if h.Reset <= 500*time.Millisecond || used <= 0.05*h.Limit {
+		if b.limit > 0 {
+			return b.rate
+		}
+		return minute
+	}
+	seen := used / h.Reset.Seconds()
+	switch {
+	case b.whole:
+		return minute
+	case h.Remaining <= 0: // the true level may be below zero: the ratio means nothing
+		if b.limit > 0 {
+			return b.rate
+		}
+		return minute
+	case seen > 3*minute || seen < minute/3:
+		b.whole, b.reset = true, never
+		return minute
+	}
+	return seen
+}

@@ -1,0 +1,364 @@
+package pacing
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Model servers: state machines over time in seconds. Each holds what a real
+// one would, and says as much or as little about it.
+
+// job is one item as the server sees it, and what the client believes of it.
+type job struct {
+	id        int
+	in, out   float64 // tokens it really takes
+	guess     float64 // the client's estimate of in
+	maxOutput float64
+	service   float64 // seconds
+	from      float64 // when it can first be read
+
+	launches, refusals, errors int
+	first                      float64
+	ended                      bool
+}
+
+// verdict is the decision at admission. hint is in seconds; negative: none.
+type verdict struct {
+	status  int
+	service float64
+	hint    float64
+	quota   []Quota
+}
+
+type server interface {
+	arrive(t float64, j *job) verdict
+	finish(t float64, j *job) []Quota
+	// peek tells the oracle whether the job would be taken at t with so many of
+	// its requests on the wire, or when to look again.
+	peek(t float64, j *job, inFlight int) (ok bool, again float64)
+}
+
+var forever = math.Inf(1)
+
+func refuse(status int, hint float64) verdict { return verdict{status: status, hint: hint} }
+func admit(service float64) verdict           { return verdict{status: 200, service: service} }
+
+// capServer refuses what is more than n at once.
+type capServer struct {
+	n        int
+	hint     float64 // 0: none
+	errors   float64 // share answered 500
+	down     span    // everything is answered 500
+	deaf     span    // everything is answered 429
+	rand     *rand.Rand
+	inFlight int
+}
+
+type span struct{ from, to float64 }
+
+func (s span) holds(t float64) bool { return t >= s.from && t < s.to }
+
+func (s *capServer) arrive(t float64, j *job) verdict {
+	switch {
+	case s.down.holds(t), s.errors > 0 && s.rand.Float64() < s.errors:
+		return refuse(500, -1)
+	case s.deaf.holds(t):
+		return refuse(429, -1)
+	case s.inFlight >= s.n && s.hint > 0:
+		return refuse(429, s.hint)
+	case s.inFlight >= s.n:
+		return refuse(429, -1)
+	}
+	s.inFlight++
+	return admit(j.service)
+}
+
+func (s *capServer) finish(float64, *job) []Quota { s.inFlight--; return nil }
+
+func (s *capServer) peek(t float64, _ *job, inFlight int) (bool, float64) {
+	for _, out := range []span{s.deaf, s.down} {
+		if out.holds(t) {
+			return false, out.to
+		}
+	}
+	return inFlight < s.n, forever
+}
+
+// tank is a token bucket that fills all the time.
+type tank struct{ most, rate, level, at float64 }
+
+func newTank(rate, most float64) *tank { return &tank{most: most, rate: rate, level: most} }
+
+func (b *tank) fill(t float64) {
+	if b != nil && t > b.at {
+		b.level, b.at = min(b.most, b.level+b.rate*(t-b.at)), t
+	}
+}
+
+func (b *tank) wait(need float64) float64 {
+	if need = min(need, b.most); b.level >= need {
+		return 0
+	}
+	return (need - b.level) / b.rate
+}
+
+// rateServer refuses by buckets of requests and tokens.
+type rateServer struct {
+	tanks    [resources]*tank
+	reserves bool // max_tokens is taken at admission and refunded; else output is charged when it is known
+	charges  bool // refused requests count too
+	silent   bool // no Retry-After
+	headers  bool
+	early    bool  // headers are as of admission
+	shown    *tank // the headers of requests show this one instead
+	round    float64
+	early0   map[int][]Quota
+}
+
+func (s *rateServer) fill(t float64) {
+	for _, b := range s.tanks {
+		b.fill(t)
+	}
+	s.shown.fill(t)
+}
+
+func (s *rateServer) needs(j *job) costs {
+	if s.reserves {
+		return costs{1, j.in, j.maxOutput, j.in + j.maxOutput}
+	}
+	return costs{1, j.in, 1, j.in}
+}
+
+func (s *rateServer) wait(j *job) float64 {
+	w, c := 0.0, s.needs(j)
+	for i, b := range s.tanks {
+		if b != nil {
+			w = max(w, b.wait(c[i]))
+		}
+	}
+	return w
+}
+
+func (s *rateServer) report() []Quota {
+	if !s.headers {
+		return nil
+	}
+	var out []Quota
+	for i, b := range s.tanks {
+		if b == nil {
+			continue
+		}
+		if i == int(Requests) && s.shown != nil {
+			b = s.shown
+		}
+		unit := 1.0
+		if i != int(Requests) {
+			unit = max(1, s.round)
+		}
+		left := math.Floor(max(0, b.level)/unit+0.5) * unit
+		if unit == 1 {
+			left = math.Floor(max(0, b.level))
+		}
+		out = append(out, Quota{Resource: Resource(i), Limit: b.most, Remaining: left,
+			Reset: seconds(max(0, (b.most-b.level)/b.rate))})
+	}
+	return out
+}
+
+func (s *rateServer) arrive(t float64, j *job) verdict {
+	s.fill(t)
+	if w := s.wait(j); w > 1e-12 {
+		if s.charges && s.tanks[Requests] != nil {
+			s.tanks[Requests].level = max(0, s.tanks[Requests].level-1)
+		}
+		v := refuse(429, max(1, math.Ceil(w)))
+		if s.silent {
+			v.hint = -1
+		}
+		v.quota = s.report()
+		return v
+	}
+	c := s.needs(j)
+	if !s.reserves {
+		c[OutputTokens] = 0
+	}
+	for i, b := range s.tanks {
+		if b != nil {
+			b.level -= c[i]
+		}
+	}
+	if s.shown != nil {
+		s.shown.level--
+	}
+	if s.early {
+		if s.early0 == nil {
+			s.early0 = map[int][]Quota{}
+		}
+		s.early0[j.id] = s.report()
+	}
+	return admit(j.service)
+}
+
+func (s *rateServer) finish(t float64, j *job) []Quota {
+	s.fill(t)
+	for _, i := range []Resource{OutputTokens, TotalTokens} {
+		b := s.tanks[i]
+		switch {
+		case b == nil:
+		case s.reserves:
+			b.level = min(b.most, b.level+j.maxOutput-j.out)
+		default:
+			b.level -= j.out
+		}
+	}
+	if s.early {
+		q := s.early0[j.id]
+		delete(s.early0, j.id)
+		return q
+	}
+	return s.report()
+}
+
+func (s *rateServer) peek(t float64, j *job, _ int) (bool, float64) {
+	s.fill(t)
+	w := s.wait(j)
+	return w <= 1e-12, t + w + 1e-9
+}
+
+// loadServer slows down above its knee, and refuses with 529 above most.
+type loadServer struct {
+	knee, power float64
+	most        int
+	inFlight    int
+}
+
+func (s *loadServer) arrive(_ float64, j *job) verdict {
+	if s.inFlight >= s.most {
+		return refuse(529, -1)
+	}
+	s.inFlight++
+	return admit(j.service * math.Pow(max(1, float64(s.inFlight)/s.knee), s.power))
+}
+
+func (s *loadServer) finish(float64, *job) []Quota { s.inFlight--; return nil }
+
+func (s *loadServer) peek(_ float64, _ *job, n int) (bool, float64) { return n < s.most, forever }
+
+// termServer takes so many requests in each fixed term.
+type termServer struct {
+	limit   int
+	silent  bool
+	headers bool
+	term    int
+	used    int
+}
+
+const termLength, termPhase = 60.0, 37.0
+
+func (s *termServer) turn(t float64) {
+	if k := int(math.Floor((t + termPhase) / termLength)); k != s.term {
+		s.term, s.used = k, 0
+	}
+}
+
+func (s *termServer) end() float64 { return float64(s.term+1)*termLength - termPhase }
+
+func (s *termServer) report(t float64) []Quota {
+	if !s.headers {
+		return nil
+	}
+	return []Quota{{Requests, float64(s.limit), float64(s.limit - s.used), seconds(s.end() - t)}}
+}
+
+func (s *termServer) arrive(t float64, j *job) verdict {
+	s.turn(t)
+	if s.used >= s.limit {
+		v := refuse(429, max(1, math.Ceil(s.end()-t)))
+		if s.silent {
+			v.hint = -1
+		}
+		v.quota = s.report(t)
+		return v
+	}
+	s.used++
+	return admit(j.service)
+}
+
+func (s *termServer) finish(t float64, _ *job) []Quota { s.turn(t); return s.report(t) }
+
+func (s *termServer) peek(t float64, _ *job, _ int) (bool, float64) {
+	s.turn(t)
+	return s.used < s.limit, s.end() + 1e-6
+}
+
+// queueServer has slots and a queue in front of them; 503 beyond.
+type queueServer struct {
+	slots, queue int
+	free         []float64
+	inFlight     int
+}
+
+func (s *queueServer) arrive(t float64, j *job) verdict {
+	if s.inFlight >= s.slots+s.queue {
+		return refuse(503, -1)
+	}
+	if s.free == nil {
+		s.free = make([]float64, s.slots)
+	}
+	k := 0
+	for i := range s.free {
+		if s.free[i] < s.free[k] {
+			k = i
+		}
+	}
+	start := max(t, s.free[k])
+	s.free[k] = start + j.service
+	s.inFlight++
+	return admit(s.free[k] - t)
+}
+
+func (s *queueServer) finish(float64, *job) []Quota { s.inFlight--; return nil }
+
+func (s *queueServer) peek(_ float64, _ *job, n int) (bool, float64) { return n < s.slots+1, forever }
+
+// work describes the items of a model. Times are in seconds.
+type work struct {
+	n             int
+	median, sigma float64 // of the service
+	network       float64 // one way
+	refusal       float64 // median time a refusal takes in the server
+	trickle       int     // the first so many come at perSecond, the rest at once
+	perSecond     float64
+	limit, start  int // Config.Max (0: 512), Config.Start
+	fixed         bool
+	rpm, tpm      float64
+}
+
+func (w work) mean() float64 { return w.median*math.Exp(w.sigma*w.sigma/2) + 2*w.network }
+
+// llm has the latencies and tokens of a chat model, fast is the same at 50 ms.
+func llm(n int) work {
+	return work{n: n, median: 4, sigma: 0.8, network: 0.02, refusal: 0.03}
+}
+
+func fast(n int) work {
+	return work{n: n, median: 0.05, sigma: 0.5, network: 0.001, refusal: 0.003}
+}
+
+func (w work) jobs(seed uint64) []*job {
+	r := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
+	draw := func(median, sigma float64) float64 { return median * math.Exp(sigma*r.NormFloat64()) }
+	out := make([]*job, w.n)
+	for i := range out {
+		j := &job{id: i, maxOutput: 1024}
+		j.service = draw(w.median, w.sigma)
+		j.in = math.Floor(draw(800, 0.8)) + 1
+		j.out = min(math.Floor(draw(250, 0.7))+1, j.maxOutput)
+		j.guess = math.Floor(draw(j.in, 0.2)) + 1
+		if w.trickle > 0 {
+			j.from = float64(min(i, w.trickle)) / w.perSecond
+		}
+		out[i] = j
+	}
+	return out
+}
