@@ -22,6 +22,7 @@ type File struct {
 	stop    chan struct{}
 	flusher sync.WaitGroup
 	syncErr atomic.Pointer[error]
+	synced  func() // tests: called after each fsync of the flusher
 
 	mu      sync.Mutex
 	file    *os.File
@@ -198,6 +199,9 @@ func (f *File) startFlusher(within time.Duration) {
 			if err := file.Sync(); err != nil {
 				f.syncErr.Store(&err)
 				return
+			}
+			if f.synced != nil {
+				f.synced()
 			}
 		}
 	})
