@@ -28,7 +28,7 @@ var (
 type lines struct {
 	labels []string    // of the points
 	values [][]float64 // of each series; as many as labels
-	fill   bool        // below the lines
+	fill   bool        // below the first series
 }
 
 // noValue is where a series has no point.
@@ -191,6 +191,8 @@ func svg(p *charts.Painter) (template.HTML, error) {
 		parts := clear.FindStringSubmatch(m)
 		return parts[1] + ":var(--" + roleName(parts[2]) + ");" + parts[1] + "-opacity:" + parts[3]
 	})
+	// A fill below every line makes mud where they overlap; the first is the one to look at.
+	s = regexp.MustCompile(`<path d="[^"]*" style="stroke:none;fill:var\(--c[2-9]\);fill-opacity:[^"]*"/>`).ReplaceAllString(s, "")
 	s = regexp.MustCompile(`;font-family:[^;"]*`).ReplaceAllString(s, "")
 	s = strings.NewReplacer("\nL ", "L", "M ", "M", ` xmlns:xlink="http://www.w3.org/1999/xlink"`, "",
 		` xmlns="http://www.w3.org/2000/svg"`, ` aria-hidden="true" focusable="false"`).Replace(s)

@@ -134,7 +134,7 @@ func (p *page) failures() {
 		p.Tiles = append(p.Tiles, tile{"Cost", money(*sum.Cost), "an estimate, the bill rules", ""})
 	}
 	if sum.FirstAttempt != nil {
-		p.Tiles = append(p.Tiles, tile{"Time", span(sum.LastEvent.Sub(*sum.FirstAttempt).Milliseconds()), "from " + p.clock(*sum.FirstAttempt), ""})
+		p.Tiles = append(p.Tiles, tile{"Time", span(sum.LastEvent.Sub(*sum.FirstAttempt).Milliseconds()), "first request to last answer", ""})
 	}
 }
 

@@ -23,9 +23,9 @@ type drawing interface {
 	draw(size) (template.HTML, error)
 }
 
-// maxPoints is the number of points of a plot over time, maxTableRows of the
-// table below it.
+// The number of points of a plot over time, and of rows of the table below it.
 const (
+	minPoints    = 16
 	maxPoints    = 128
 	maxTableRows = 24
 )
@@ -44,7 +44,9 @@ func (p *page) timeline() (t timeline, ok bool) {
 		return t, false
 	}
 	from, to := s.at(p.stats.first), s.at(p.stats.last)
-	return timeline{s, from, to, (to-from)/maxPoints + 1}, true
+	// A rate over very few items is noise: some of them to a point, on average.
+	points := min(max(p.stats.rows/8, minPoints), maxPoints)
+	return timeline{s, from, to, (to-from)/points + 1}, true
 }
 
 // points joins buckets by f, which gets the first and the one after the last.
@@ -149,11 +151,11 @@ func (p *page) plots() error {
 		{
 			title: "Requests on the wire", names: []string{"on the wire", "limit"}, fill: true,
 			values: [][]float64{wire, limit},
-			text:   fmt.Sprintf("On average up to %s at once; the limit went up to %s.", top(wire), top(limit)),
+			text:   fmt.Sprintf("At most about %s at once; the limit went up to %s.", whole(wire), whole(limit)),
 		}, {
 			title: "Throughput", names: []string{"ok", "not ok"}, fill: true,
 			values: [][]float64{t.per(&s.ok, unit), t.per(&s.failed, unit)},
-			text:   "Items finished, " + per + ".",
+			text:   "Items finished " + per + ".",
 		}, {
 			title: "Refusals", names: []string{"429 rate limited", "503 and 529 overloaded"}, fill: true,
 			values: [][]float64{t.per(&s.throttled, unit), t.per(&s.overloaded, unit)},
@@ -231,14 +233,15 @@ func meanOf(v []float64) string {
 	return axisNumber(round2(sum / float64(n)))
 }
 
-func top(v []float64) string {
+// whole is the largest value, rounded.
+func whole(v []float64) string {
 	most := 0.0
 	for _, x := range v {
 		if x != noValue() {
 			most = max(most, x)
 		}
 	}
-	return axisNumber(most)
+	return axisNumber(math.Round(most))
 }
 
 func round2(f float64) float64 { return math.Round(f*100) / 100 }

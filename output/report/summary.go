@@ -220,10 +220,8 @@ func counts(t *table[string, int]) []Count {
 }
 
 func latency(name string, h *histogram) Latency {
-	l := Latency{
-		Name: name, Count: h.count, P50MS: h.quantile(0.50).Milliseconds(), P95MS: h.quantile(0.95).Milliseconds(),
-		P99MS: h.quantile(0.99).Milliseconds(), MaxMS: h.max.Milliseconds(),
-	}
+	ms := func(q float64) int64 { return h.quantile(q).Round(time.Millisecond).Milliseconds() }
+	l := Latency{Name: name, Count: h.count, P50MS: ms(0.50), P95MS: ms(0.95), P99MS: ms(0.99), MaxMS: h.max.Milliseconds()}
 	if h.count > 0 {
 		l.MeanMS = (h.sum / time.Duration(h.count)).Milliseconds()
 	}
