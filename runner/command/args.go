@@ -5,6 +5,7 @@ import (
 	"flag"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -134,19 +135,24 @@ func flagNames(flags []cli.Flag) []string {
 }
 
 // flagError puts the library's message about a flag's value into our words.
-func flagError(err error) error {
+func flagError(c *cli.Context, err error) error {
 	if _, ok := errors.AsType[*failure](err); ok || errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	msg := flagInMessage.ReplaceAllString(err.Error(), "--$1")
-	f := usagef("%s", msg)
-	if strings.Contains(msg, "missing unit in duration") || strings.Contains(msg, "invalid duration") {
-		f.hint("a duration has a unit, such as 90s, 30m or 6h")
+	m := flagInMessage.FindStringSubmatch(err.Error())
+	if m == nil {
+		return usagef("%w", err)
 	}
-	return f
+	value, unquoted := strconv.Unquote(m[1])
+	if unquoted != nil {
+		value = m[1]
+	}
+	name := strings.TrimLeft(m[2], "-")
+	return badValue("--"+name, value, lookup(c.Command, name))
 }
 
-var flagInMessage = regexp.MustCompile(`(?:for )?flag -([a-z][a-z-]+)`)
+// flagInMessage finds value and flag in a message of the flag package.
+var flagInMessage = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?-?([a-z][a-z-]*):`)
 
 // nearest returns the candidate that word was most likely meant to be, "" if
 // none is close.

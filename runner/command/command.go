@@ -34,6 +34,8 @@ type env struct {
 	// them as usual.
 	signals func() signals
 	now     func() time.Time
+	// args are those after the program's name.
+	args []string
 	// start is when the program began: the run's budget counts from here.
 	start time.Time
 }
@@ -56,6 +58,9 @@ func run(args []string, e *env) (code int) {
 			code = exitInternal
 		}
 	}()
+	if len(args) > 0 {
+		e.args = args[1:]
+	}
 	app := newApp(e)
 	if len(args) > 1 && args[len(args)-1] == completionFlag {
 		complete(app, args[1:len(args)-1], e.stdout)
@@ -65,7 +70,7 @@ func run(args []string, e *env) (code int) {
 	if err == nil {
 		err = app.RunContext(context.Background(), args)
 	}
-	return report(e.stderr, err)
+	return tell(e.stderr, err)
 }
 
 // newApp describes the whole command line. It is built anew for each call,
@@ -80,12 +85,12 @@ func newApp(e *env) *cli.App {
 		ErrWriter: e.stderr,
 		Reader:    e.stdin,
 		Commands: []*cli.Command{
-			runCommand(e), completionCommand(e), manCommand(e),
+			runCommand(e), mockCommand(e), completionCommand(e), manCommand(e),
 		},
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return flagError(err) },
+		OnUsageError:              func(c *cli.Context, err error, _ bool) error { return flagError(c, err) },
 	}
 	for _, c := range app.Commands {
 		c.HideHelpCommand = true

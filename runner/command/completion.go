@@ -49,6 +49,7 @@ func completionCommand(e *env) *cli.Command {
 				if script, err = c.App.ToFishCompletion(); err != nil {
 					return err
 				}
+				script = strings.ReplaceAll(script, "`", "")
 			default:
 				return usagef("no completion for %q", shell).hint("the shells are bash, zsh and fish")
 			}

@@ -108,7 +108,7 @@ func setFromNode(c *cli.Context, file, name string, value *yaml.Node) error {
 			return usagef("%s: no value", where)
 		}
 		if err := c.Set(name, v.Value); err != nil {
-			return badValue(where, v.Value, err)
+			return badValue(where, v.Value, lookup(c.Command, name))
 		}
 	}
 	return nil

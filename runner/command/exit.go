@@ -47,8 +47,8 @@ func failf(code int, format string, args ...any) *failure {
 	return &failure{code: code, msg: err.Error(), err: errors.Unwrap(err)}
 }
 
-// report prints an error and its hints, and returns the exit code.
-func report(w io.Writer, err error) int {
+// tell prints an error and its hints, and returns the exit code.
+func tell(w io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}

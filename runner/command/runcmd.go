@@ -1,11 +1,18 @@
 package command
 
-import "github.com/urfave/cli/v2"
+import (
+	"context"
+	"errors"
+	"fmt"
 
-const runDescription = `PROMPTS holds one JSON object a line: {"id": …, "prompt": …}, {"id": …, "messages": […]},
-or a line of an OpenAI or Anthropic batch file. With --template any object, or CSV rows.
-.gz and .zst are read as such; - is standard input. Items that have their answer in the
-results file are skipped: the same command again does only the rest.`
+	"github.com/urfave/cli/v2"
+)
+
+const runDescription = `PROMPTS holds one JSON object a line: {"id": …, "prompt": …},
+{"id": …, "messages": […]}, or a line of an OpenAI or Anthropic batch file; with
+--template any object, or CSV rows. .gz and .zst are read as such; - is standard
+input. Items that have their answer in the results file are skipped: the same
+command again does only the rest.`
 
 func runCommand(e *env) *cli.Command {
 	o := &options{}
@@ -14,8 +21,11 @@ func runCommand(e *env) *cli.Command {
 		Description: runDescription,
 		Flags:       runFlags(o),
 		Action: withSettings(e, o, func(c *cli.Context) error {
-			_, err := oneArg(c, "PROMPTS")
-			return err
+			prompts, err := oneArg(c, "PROMPTS")
+			if err != nil {
+				return err
+			}
+			return runPrompts(e, o, prompts)
 		}),
 	}
 }
@@ -35,5 +45,51 @@ func withSettings(e *env, o *options, action cli.ActionFunc) cli.ActionFunc {
 			return printConfig(e.stdout, c, o)
 		}
 		return action(c)
+	}
+}
+
+func runPrompts(e *env, o *options, prompts string) error {
+	s, err := newSession(e, o, prompts)
+	if err != nil {
+		return err
+	}
+	defer s.release()
+	ctx, stop, end := listen(e)
+	defer end()
+	if err := s.prepare(ctx); err != nil {
+		return s.abandon(ctx, stop, err)
+	}
+	if !o.quiet {
+		s.announce()
+	}
+	x, rep, err := s.execute(ctx, stop)
+	if err != nil {
+		return s.abandon(ctx, stop, err)
+	}
+	return x.finish(rep, stop)
+}
+
+// abandon ends a run before its first request.
+func (s *session) abandon(ctx context.Context, stop *stopper, err error) error {
+	s.leaveOutput()
+	if errors.Is(context.Cause(ctx), errSignal) {
+		return failf(stop.signalled(), "interrupted before anything was sent")
+	}
+	return err
+}
+
+// announce says what was found before the first request, where it is news.
+func (s *session) announce() {
+	say := func(format string, args ...any) { fmt.Fprintf(s.e.stderr, "llmbatch: "+format+"\n", args...) }
+	if s.file != nil {
+		if repaired := s.file.Repaired(); repaired != "" {
+			say("%s", printable(repaired))
+		}
+	}
+	if n := len(s.ids) - s.found.ids; s.ids != nil && n > 0 && !s.in.Pipe() {
+		say("%d ids of %s are not in %s", n, printable(s.o.onlyIDs), printable(s.in.Name()))
+	}
+	if s.found.bad > 0 {
+		say("%d lines of %s are invalid: they become failed rows", s.found.bad, printable(s.in.Name()))
 	}
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -66,7 +67,7 @@ func fromEnvironment(c *cli.Context, e *env, o *options, name string) error {
 	}
 	for _, v := range values {
 		if err := c.Set(name, v); err != nil {
-			return badValue(variable, v, err)
+			return badValue(variable, v, lookup(c.Command, name))
 		}
 	}
 	o.from[name] = variable
@@ -78,12 +79,22 @@ func repeatable(f cli.Flag) bool {
 	return ok && d.IsSliceFlag()
 }
 
-func badValue(where, value string, err error) *failure {
-	f := usagef("%s: invalid value %q: %s", where, value, strings.TrimPrefix(err.Error(), "time: "))
-	if strings.Contains(err.Error(), "duration") {
-		f.hint("a duration has a unit, such as 90s, 30m or 6h")
+// badValue says what a flag wants instead of value; where names the place.
+func badValue(where, value string, f cli.Flag) *failure {
+	want := ""
+	switch f.(type) {
+	case *cli.BoolFlag:
+		want = "true or false"
+	case *cli.IntFlag, *cli.Uint64Flag:
+		want = "a whole number"
+	case *cli.Float64Flag:
+		want = "a number"
+	case *cli.DurationFlag:
+		return usagef("%s: %q is not a duration", where, value).hint("a duration has a unit, such as 90s, 30m or 6h")
+	default:
+		return usagef("%s: invalid value %q", where, value)
 	}
-	return f
+	return usagef("%s: want %s, not %q", where, want, value)
 }
 
 // check looks at the settings as a whole.
@@ -98,7 +109,7 @@ func check(o *options) error {
 		}
 	}
 	for _, n := range ranges(o) {
-		if n.value < n.least || n.most > 0 && n.value > n.most {
+		if !(n.value >= n.least) || n.most > 0 && n.value > n.most || math.IsInf(n.value, 0) {
 			return usagef("%s: %v is out of range: %s", label(o, n.flag), trimFloat(n.value), n.says)
 		}
 	}

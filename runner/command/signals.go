@@ -1,8 +1,11 @@
 package command
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 )
 
@@ -42,5 +45,94 @@ func signalCode(s os.Signal) int {
 		return exitHangup
 	default:
 		return exitInterrupted
+	}
+}
+
+// stopper turns signals into the two stages of a stop: the first lets requests
+// on the wire finish, the second does not. Before there is a run, the first
+// cancels what is being done.
+type stopper struct {
+	e      *env
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex
+	first os.Signal
+	run   *execution
+}
+
+// listen starts a stopper; ctx ends at a signal that comes before the run.
+// The returned function ends it.
+func listen(e *env) (ctx context.Context, s *stopper, end func()) {
+	sig := e.signals()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s = &stopper{e: e, cancel: cancel}
+	over := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case got := <-sig.stop:
+				s.signal(got)
+			case <-sig.status:
+				s.print()
+			case <-over:
+				return
+			}
+		}
+	}()
+	return ctx, s, func() {
+		close(over)
+		sig.release()
+		cancel(nil)
+	}
+}
+
+// attach hands later signals to a run.
+func (s *stopper) attach(x *execution) {
+	s.mu.Lock()
+	s.run = x
+	stopped := s.first != nil
+	s.mu.Unlock()
+	if stopped {
+		x.runner.Stop(errSignal)
+	}
+}
+
+func (s *stopper) signal(got os.Signal) {
+	s.mu.Lock()
+	again := s.first != nil
+	if !again {
+		s.first = got
+	}
+	x := s.run
+	s.mu.Unlock()
+	if x == nil {
+		s.cancel(errSignal)
+		return
+	}
+	x.runner.Stop(errSignal)
+	what := "stopping now: requests on the wire are cancelled"
+	if !again {
+		what = fmt.Sprintf("stopping: %d requests on the wire may finish, for %s at most; once more to stop now",
+			x.status().InFlight, shortDuration(x.o.drain))
+	}
+	fmt.Fprintf(x.display.Writer(), "llmbatch: %s\n", what)
+}
+
+// signalled is the exit code of the first signal, 0 if none came.
+func (s *stopper) signalled() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first == nil {
+		return 0
+	}
+	return signalCode(s.first)
+}
+
+func (s *stopper) print() {
+	s.mu.Lock()
+	x := s.run
+	s.mu.Unlock()
+	if x != nil {
+		x.display.Print()
 	}
 }

@@ -1,0 +1,143 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"llmbatch/input"
+	"llmbatch/output"
+)
+
+// found is what the check of the input found, before anything is sent. All
+// counts are of the items that the run is about.
+type found struct {
+	items, bad int
+	todo       int                   // need work
+	old        map[output.Status]int // rows of earlier runs
+	changed    []string              // lines of items that are done and have changed: the first ten
+	changes    int                   // how many there are
+	lanes      map[string]bool       // provider and model of the items that need work
+	ids        int                   // of --only-ids that were seen
+}
+
+// mostNamed is how many lines an error names.
+const mostNamed = 10
+
+// check reads the whole input before the first request: every line is read,
+// routed and encoded, and compared with its row.
+func (s *session) check(ctx context.Context) error {
+	s.found = found{old: map[output.Status]int{}, lanes: map[string]bool{}}
+	err := s.in.Check(ctx, input.CheckFuncs{Prepare: s.hash, Each: s.compare})
+	if err != nil {
+		return inputError(ctx, err)
+	}
+	if err := s.changedError(); err != nil {
+		return err
+	}
+	if s.found.items == 0 {
+		return s.nothing()
+	}
+	for lane := range s.found.lanes {
+		family, _, _ := strings.Cut(lane, " ")
+		if err := s.router.requireKey(family); err != nil && !s.dry {
+			return err
+		}
+	}
+	return s.unpriced()
+}
+
+// compare counts an item and finds out whether it needs work.
+func (s *session) compare(it *input.Item, hash uint64) error {
+	if !s.wants(it) {
+		return nil
+	}
+	f := &s.found
+	f.items++
+	if s.ids != nil {
+		f.ids++
+	}
+	if it.Bad != nil {
+		f.bad++
+	}
+	row, ok := s.old(it.Key)
+	if ok {
+		f.old[row.Status]++
+	}
+	done := ok && (row.Status == output.OK || row.Status == output.Failed && !s.o.retryFailed)
+	if done && row.Hash != 0 && hash != 0 && row.Hash != hash {
+		if f.changes++; len(f.changed) < mostNamed {
+			f.changed = append(f.changed, fmt.Sprintf("%s:%d: id %s is done, but its line has changed since", s.in.Name(), it.Line, it.ID))
+		}
+		done = s.o.onChanged != "rerun"
+	}
+	if done {
+		return nil
+	}
+	f.todo++
+	if it.Bad != nil {
+		return nil
+	}
+	family, err := s.router.family(it)
+	if err != nil {
+		return err
+	}
+	lane := family + " " + orElse(it.Model, s.o.model)
+	if !f.lanes[lane] {
+		f.lanes[strings.Clone(lane)] = true
+	}
+	return nil
+}
+
+func (s *session) changedError() error {
+	if s.found.changes == 0 || s.o.onChanged == "rerun" {
+		return nil
+	}
+	msg := strings.Join(s.found.changed, "\n")
+	if more := s.found.changes - len(s.found.changed); more > 0 {
+		msg += fmt.Sprintf("\nand %d more", more)
+	}
+	return usagef("%s", msg).
+		hint("the request is the line with --model, --system and the like; nothing was sent").
+		hint("run them again with --on-changed rerun, start over with --fresh, or choose another file with -o FILE")
+}
+
+// nothing says why there is no item at all.
+func (s *session) nothing() error {
+	switch {
+	case s.ids != nil:
+		return usagef("%s has none of the ids in %s", s.in.Name(), s.o.onlyIDs)
+	case s.shard.n > 1:
+		return nil // a small input has empty shards
+	default:
+		return usagef("%s holds no prompts", s.in.Name()).hint(`a line is a JSON object such as {"id": "q1", "prompt": "…"}`)
+	}
+}
+
+// unpriced refuses a cap on money for a model without a price.
+func (s *session) unpriced() error {
+	if s.o.maxCost == 0 {
+		return nil
+	}
+	for lane := range s.found.lanes {
+		_, model, _ := strings.Cut(lane, " ")
+		if _, ok := s.o.price(model); !ok && model != "" {
+			return usagef("--max-cost: there is no price for %s", model).
+				hint("add --price-input and --price-output, or the model to prices in the file of --config")
+		}
+	}
+	return nil
+}
+
+// inputError turns what the check returned into a usage error with the hint of
+// its first line.
+func inputError(ctx context.Context, err error) error {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return usagef("%w", err)
+}

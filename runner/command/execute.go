@@ -1,0 +1,232 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"llmbatch/output"
+	"llmbatch/output/live"
+	"llmbatch/output/report"
+	"llmbatch/pacing"
+	"llmbatch/retry"
+	"llmbatch/runner"
+)
+
+// execution is a session's run while it goes.
+type execution struct {
+	*session
+	runner  *runner.Runner
+	display *live.Display
+	metrics *metrics
+	started time.Time
+	end     time.Time // zero: none
+
+	mu    sync.Mutex
+	stats *report.Stats
+	// badBefore counts items run again whose row was failed or gave_up.
+	badBefore int
+}
+
+// execute runs what the check found and returns how it ended.
+func (s *session) execute(ctx context.Context, stop *stopper) (x *execution, rep runner.Report, err error) {
+	x = &execution{session: s, started: s.e.now(), stats: report.NewStats()}
+	if x.end, err = runEnd(s.o, s.e.start, s.e.now()); err != nil {
+		return nil, rep, err
+	}
+	x.display = live.Start(live.Options{
+		Mode: mode(s.o), Out: s.e.stderr, Snapshot: x.snapshot, JSON: s.o.logFormat == "json",
+	})
+	defer x.display.Stop()
+	c := x.config()
+	if x.metrics, err = startMetrics(s.o, x.status); err != nil {
+		return nil, rep, err
+	}
+	if !s.in.Pipe() && s.found.todo == 0 {
+		return x, x.nothingToDo(), nil
+	}
+	x.mu.Lock()
+	x.runner = runner.New(c)
+	x.mu.Unlock()
+	stop.attach(x)
+	return x, x.runner.Run(ctx), nil
+}
+
+// nothingToDo is the report of a run whose items are all done.
+func (x *execution) nothingToDo() runner.Report {
+	return runner.Report{Rows: map[output.Status]int{}, Skipped: x.found.old}
+}
+
+func mode(o *options) live.Mode {
+	if o.quiet {
+		return live.None
+	}
+	return map[string]live.Mode{"bar": live.Bar, "log": live.Log, "none": live.None}[o.progress] // auto is live.Auto
+}
+
+// runEnd is when the run's time is over: the earlier of --budget, from the
+// program's start, and --until.
+func runEnd(o *options, start, now time.Time) (time.Time, error) {
+	var end time.Time
+	if o.budget > 0 {
+		end = start.Add(o.budget)
+	}
+	if o.until == "" {
+		return end, nil
+	}
+	until, err := parseUntil(o.until, now)
+	if err != nil {
+		return end, err
+	}
+	if end.IsZero() || until.Before(end) {
+		end = until
+	}
+	return end, nil
+}
+
+// parseUntil reads a time of day, the next one in now's zone, or a date and time.
+func parseUntil(text string, now time.Time) (time.Time, error) {
+	for _, layout := range []string{"15:04", "15:04:05"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			y, m, d := now.Date()
+			at := time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+			if !at.After(now) {
+				at = time.Date(y, m, d+1, t.Hour(), t.Minute(), t.Second(), 0, now.Location())
+			}
+			return at, nil
+		}
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			if !t.After(now) {
+				return t, usagef("--until %s is in the past", text)
+			}
+			return t, nil
+		}
+	}
+	return time.Time{}, usagef("--until %q: not a time", text).hint("such as 06:00, '2026-01-31 06:00' or 2026-01-31T06:00:00Z")
+}
+
+// config is the runner's part of the settings.
+func (x *execution) config() runner.Config {
+	o := x.o
+	c := runner.Config{
+		Items: x.items(), Route: x.router.route, Lanes: len(x.found.lanes),
+		RetryFailed: o.retryFailed, Rerun: o.onChanged == "rerun", Limit: o.limit,
+		Retry: retry.Policy{MaxAttempts: o.maxAttempts, MaxErrors: o.maxErrors, MaxWait: o.maxWait},
+		Pacing: pacing.Config{
+			Max: o.concurrency, Start: min(o.startConcurrency, o.concurrency), Fixed: o.fixed,
+			Increase: o.aimdIncrease, Decrease: o.aimdDecrease, RPM: o.rpm, TPM: o.tpm,
+		},
+		End: x.end, ItemBudget: o.itemBudget, AttemptTimeout: o.attemptTimeout, IdleTimeout: o.idleTimeout, Drain: o.drain,
+		Stream: o.stream, OnCut: o.onCut, ContinueStyle: o.continueStyle, NoFailFast: o.noFailFast,
+		FreshSalt: randomHex(), IdempotencyHeader: o.idempotencyHeader,
+		Seed: o.seed, Scrub: x.router.scrubber(), Log: x.logger(), UserAgent: "llmbatch/" + version(),
+		OnRow: x.onRow,
+	}
+	if o.onLongWait == "cap" {
+		c.Retry.OnLongWait = retry.Cap
+	}
+	if o.idempotencyHeader == "off" {
+		c.IdempotencyHeader = ""
+	}
+	if o.from["seed"] == fromDefault {
+		c.Seed = mathrand.Uint64()
+	}
+	if o.hasPrices() {
+		c.Price = o.price
+	}
+	if o.maxCost > 0 {
+		c.Spend = pacing.NewSpend(o.maxCost)
+	}
+	if x.in.CanReload() {
+		c.Reload = x.in.Reload
+	}
+	x.sink(&c)
+	return c
+}
+
+// sink says where rows go and where earlier ones are.
+func (x *execution) sink(c *runner.Config) {
+	c.Salt = randomHex()
+	if x.file == nil {
+		c.Write, c.FinalOnly = x.stream.Write, true
+		return
+	}
+	c.Write, c.Old, c.OldRow = x.file.Write, x.file.Index().Lookup, x.file.Row
+	if salt := x.file.Index().Salt(); salt != "" {
+		c.Salt = salt
+	}
+}
+
+func randomHex() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func (x *execution) logger() *slog.Logger {
+	if x.o.quiet {
+		return slog.New(slog.DiscardHandler)
+	}
+	level := slog.LevelInfo
+	if x.o.verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(live.Handler(x.display.Writer(), x.o.logFormat, level))
+}
+
+// onRow takes each final row into the figures.
+func (x *execution) onRow(r *output.Result) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stats.Add(r)
+	x.metrics.row(r)
+	if row, ok := x.old(r.Key); ok && (row.Status == output.Failed || row.Status == output.GaveUp) {
+		x.badBefore++
+	}
+}
+
+// status is how the runner stands; before it exists, nothing.
+func (x *execution) status() runner.Status {
+	x.mu.Lock()
+	r := x.runner
+	x.mu.Unlock()
+	if r == nil {
+		return runner.Status{}
+	}
+	return r.Status()
+}
+
+// snapshot is the same for the progress line.
+func (x *execution) snapshot() live.Status {
+	s := x.status()
+	total := -1
+	if !x.in.Pipe() {
+		total = x.found.items
+		if limit := x.o.limit; limit > 0 {
+			total -= max(0, x.found.todo-limit)
+		}
+	}
+	done := s.Skipped
+	for _, n := range s.Rows {
+		done += n
+	}
+	l := live.Status{
+		Total: total, Done: done, OK: s.Rows[output.OK], Failed: s.Rows[output.Failed], GaveUp: s.Rows[output.GaveUp],
+		Waiting: s.Waiting, InFlight: s.InFlight, Limit: s.Limit, Throttled: s.Throttled, Requests: s.Requests,
+		InputTokens: s.Input, OutputTokens: s.Output, Cost: s.Cost, HasCost: x.o.hasPrices(),
+		Gate: s.Gate, GateReason: s.GateReason, Lanes: s.Lanes, Elapsed: x.e.now().Sub(x.started),
+	}
+	if s.Stopping {
+		l.Note = "stopping"
+	}
+	return l
+}
+
+var errSignal = errors.New("interrupted")

@@ -1,0 +1,165 @@
+package command
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"llmbatch/runner/provider"
+)
+
+// longestKeyFile bounds what is read of a key file: a wrong name must not load
+// a results file into memory.
+const longestKeyFile = 64 << 10
+
+// fileKey reads --api-key-file, "" without one.
+func fileKey(o *options) (string, error) {
+	if o.apiKeyFile == "" {
+		return "", nil
+	}
+	f, err := os.Open(o.apiKeyFile)
+	if err != nil {
+		return "", usagef("--api-key-file: %w", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, longestKeyFile+1))
+	if err != nil {
+		return "", usagef("--api-key-file: %w", err)
+	}
+	if len(raw) > longestKeyFile {
+		return "", usagef("--api-key-file: %s is too long to be a key", o.apiKeyFile)
+	}
+	key, err := provider.CheckKey(string(raw), o.apiKeyFile)
+	if err != nil {
+		return "", usagef("%w", err)
+	}
+	if key == "" {
+		return "", usagef("--api-key-file: %s is empty", o.apiKeyFile)
+	}
+	return key, nil
+}
+
+// credentials finds what signs the calls to a family. A missing key is no error
+// here. keyFile, if not "", wins over the environment.
+func credentials(family, keyFile string, e *env) (provider.Credentials, error) {
+	var c provider.Credentials
+	variables := []string{"OPENAI_API_KEY"}
+	if family == anthropicName {
+		variables = []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"}
+	} else {
+		c.Organization, c.Project = e.getenv("OPENAI_ORG_ID"), e.getenv("OPENAI_PROJECT_ID")
+	}
+	if keyFile != "" {
+		c.Key = keyFile
+		return c, nil
+	}
+	for _, name := range variables {
+		raw := e.getenv(name)
+		if strings.TrimSpace(raw) == "" {
+			continue
+		}
+		key, err := provider.CheckKey(raw, name)
+		if err != nil {
+			return c, usagef("%w", err)
+		}
+		c.Key, c.Bearer = key, name == "ANTHROPIC_AUTH_TOKEN"
+		return c, nil
+	}
+	return c, nil
+}
+
+// headers resolves the --header flags; secrets are the values that must not be
+// shown. A value is never part of an error.
+func headers(list []string, e *env) (h http.Header, secrets []string, err error) {
+	h = http.Header{}
+	for _, line := range list {
+		name, value, ok := strings.Cut(line, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !ok || !isToken(name) {
+			return nil, nil, usagef("--header: want 'Name: value'").hint("such as --header 'X-Team: search', or --header 'api-key: env:AZURE_KEY'")
+		}
+		secret := secretName(name)
+		if variable, ok := strings.CutPrefix(value, "env:"); ok {
+			if value = strings.TrimSpace(e.getenv(variable)); value == "" {
+				return nil, nil, usagef("--header %s: the variable %s is not set", name, variable)
+			}
+			secret = true
+		}
+		switch {
+		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			return nil, nil, usagef("--header %s: the value holds a control character", name)
+		case ownHeader(name):
+			return nil, nil, usagef("--header %s: this header is set by the program itself", name)
+		}
+		if secret {
+			secrets = append(secrets, withoutScheme(value))
+		}
+		h.Add(name, value)
+	}
+	return h, secrets, nil
+}
+
+// withoutScheme takes "Bearer " and the like off an Authorization value: a
+// server may echo the token alone.
+func withoutScheme(value string) string {
+	if scheme, token, ok := strings.Cut(value, " "); ok && (strings.EqualFold(scheme, "bearer") || strings.EqualFold(scheme, "basic")) {
+		return token
+	}
+	return value
+}
+
+// ownHeader tells those that follow from the request itself.
+func ownHeader(name string) bool {
+	switch http.CanonicalHeaderKey(name) {
+	case "Host", "Content-Length", "Content-Type", "Transfer-Encoding", "Connection", "Accept-Encoding":
+		return true
+	}
+	return false
+}
+
+// isToken says whether s can be the name of a header (RFC 9110 §5.6.2).
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		alnum := r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		return !alnum && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+// parseBase reads a base URL; where is what errors call it. They don't show the
+// URL: it may hold a key.
+func parseBase(raw, where string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		err = ue.Err
+	}
+	switch {
+	case err != nil:
+		return nil, usagef("%s: not a URL", where)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, usagef("%s: want a URL that begins with https:// or http://", where)
+	case u.Hostname() == "":
+		return nil, usagef("%s: the URL names no host", where)
+	case u.Fragment != "":
+		return nil, usagef("%s: a URL with a # can't be a base", where)
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	u.RawPath = ""
+	return u, nil
+}
+
+// urlSecrets are the parts of a base URL that must not be shown.
+func urlSecrets(u *url.URL) []string {
+	var secrets []string
+	if password, ok := u.User.Password(); ok {
+		secrets = append(secrets, password)
+	}
+	for name, values := range u.Query() {
+		if secretName(name) {
+			secrets = append(secrets, values...)
+		}
+	}
+	return secrets
+}

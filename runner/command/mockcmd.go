@@ -1,0 +1,101 @@
+package command
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"llmbatch/runner/provider/mockapi"
+)
+
+const mockDescription = `Serves Anthropic's Messages API and OpenAI's Chat Completions, Responses and
+embeddings. A scenario is named by the first element of the path
+(http://127.0.0.1:10320/rate2/v1/messages), else by the X-Scenario header, else by
+--scenario. Parameters are flags here, or stand in the query of the path.
+GET /_stats counts requests, /_log lists them, /_reset forgets them.`
+
+func mockCommand(e *env) *cli.Command {
+	return &cli.Command{
+		Name: "mock", Usage: "serve the built-in mock API",
+		Description: mockDescription + "\n\nScenarios:\n" + scenarioList(),
+		Flags:       mockFlags(),
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usagef("mock takes no argument, got %q", c.Args().First())
+			}
+			if err := knownScenario(c.String("scenario")); err != nil {
+				return err
+			}
+			p, err := mockParams(c)
+			if err != nil {
+				return err
+			}
+			config := mockapi.Config{Scenario: c.String("scenario"), Params: p, Seed: p.Seed}
+			if c.Bool("verbose") {
+				config.Log = func(line string) { fmt.Fprintln(e.stderr, line) }
+			}
+			return serveUntilSignal(e, c.String("addr"), config)
+		},
+	}
+}
+
+// mockFlags are the server's own flags and one for each parameter.
+func mockFlags() []cli.Flag {
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "addr", Value: "127.0.0.1:10320", Usage: "`ADDR`: listen there; port 0 takes a free one"},
+		&cli.StringFlag{Name: "scenario", Value: "ok", Usage: "`NAME`: for requests that name none"},
+		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "log each request as a line of JSON"},
+	}
+	for _, key := range mockapi.Keys() {
+		if text, ok := strings.CutPrefix(key.Text, "yes: "); ok {
+			flags = append(flags, &cli.BoolFlag{Name: key.Name, Category: "Parameters", Usage: text})
+			continue
+		}
+		flags = append(flags, &cli.StringFlag{Name: key.Name, Category: "Parameters", Usage: "`VALUE`: " + key.Text})
+	}
+	return flags
+}
+
+// mockParams hands the flags to the parser of the query's parameters.
+func mockParams(c *cli.Context) (mockapi.Params, error) {
+	values := url.Values{}
+	for _, key := range mockapi.Keys() {
+		if c.IsSet(key.Name) {
+			values.Set(key.Name, fmt.Sprint(c.Value(key.Name)))
+		}
+	}
+	p, err := mockapi.ParseParams(values)
+	if err != nil {
+		return p, usagef("mock: %w", err)
+	}
+	return p, nil
+}
+
+func scenarioList() string {
+	var b strings.Builder
+	for _, s := range mockapi.Scenarios() {
+		writeEntry(&b, s.Name, s.Text)
+	}
+	return b.String()
+}
+
+// serveUntilSignal serves until INT, TERM or HUP, which is a success.
+func serveUntilSignal(e *env, addr string, config mockapi.Config) error {
+	sig := e.signals()
+	defer sig.release()
+	m, err := serveMock(addr, config)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	fmt.Fprintf(e.stderr, "llmbatch mock on %s: --base-url %s for anthropic, %s/v1 for openai; ctrl-C ends it\n", m.base, m.base, m.base)
+	for {
+		select {
+		case <-sig.stop:
+			return nil
+		case <-sig.status:
+		}
+	}
+}

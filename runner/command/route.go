@@ -1,0 +1,288 @@
+package command
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"llmbatch/input"
+	"llmbatch/runner"
+	"llmbatch/runner/provider"
+	"llmbatch/runner/provider/anthropic"
+	"llmbatch/runner/provider/openai"
+)
+
+const (
+	anthropicName = "anthropic"
+	openaiName    = "openai"
+	mockName      = "mock"
+)
+
+// router finds the target of each line. It builds one target a family, when the
+// first line needs it. Safe for concurrent use.
+type router struct {
+	o       *options
+	e       *env
+	mock    *url.URL // the in-process server, nil for real ones
+	keyFile string
+	keyed   []string // the families whose key is in the environment
+	header  http.Header
+	secrets []string
+
+	mu      sync.Mutex
+	targets map[string]*runner.Target
+}
+
+// newRouter reads keys and headers; mock is the in-process server's address or
+// nil.
+func newRouter(o *options, e *env, mock *url.URL) (*router, error) {
+	r := &router{o: o, e: e, mock: mock, targets: map[string]*runner.Target{}}
+	var err error
+	if r.header, r.secrets, err = headers(o.header.Value(), e); err != nil {
+		return nil, err
+	}
+	if o.temperature != "" && !isNumber(o.temperature) {
+		return nil, usagef("%s: %q is not a number", label(o, "temperature"), o.temperature)
+	}
+	if mock != nil {
+		return r, nil
+	}
+	if r.keyFile, err = fileKey(o); err != nil {
+		return nil, err
+	}
+	r.secrets = append(r.secrets, r.keyFile)
+	for _, family := range []string{anthropicName, openaiName} {
+		if o.provider != "auto" && o.provider != family {
+			continue
+		}
+		c, err := credentials(family, r.keyFile, e)
+		if err != nil {
+			return nil, err
+		}
+		if c.Key != "" {
+			r.keyed = append(r.keyed, family)
+			r.secrets = append(r.secrets, c.Key)
+		}
+		base, _, err := r.base(family)
+		if err != nil {
+			return nil, err
+		}
+		r.secrets = append(r.secrets, urlSecrets(base)...)
+	}
+	return r, nil
+}
+
+func isNumber(s string) bool {
+	var n json.Number
+	return json.Unmarshal([]byte(s), &n) == nil && !strings.HasPrefix(s, `"`)
+}
+
+// scrubber hides what the router knows to be secret.
+func (r *router) scrubber() *provider.Scrubber {
+	var secrets []string
+	for _, s := range r.secrets {
+		if s != "" {
+			secrets = append(secrets, s)
+		}
+	}
+	return provider.NewScrubber(secrets...)
+}
+
+// route is runner.Config.Route. An *input.LineError is about the line alone, a
+// *failure is about the settings.
+func (r *router) route(it *input.Item) (*runner.Target, error) {
+	family, err := r.family(it)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t := r.targets[family]; t != nil {
+		return t, nil
+	}
+	t, err := r.target(family)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.targets) > 0 && r.mock == nil {
+		if r.o.baseURL != "" {
+			return nil, usagef("--base-url is for one provider, and the lines are for two: line %d is for %s", it.Line, family).
+				hint("add --provider %s, or split the file", family)
+		}
+		if r.keyFile != "" {
+			return nil, usagef("--api-key-file holds one key, and the lines are for two providers: line %d is for %s", it.Line, family).
+				hint("set ANTHROPIC_API_KEY and OPENAI_API_KEY instead")
+		}
+	}
+	r.targets[family] = t
+	return t, nil
+}
+
+// family decides which API a line is for: by --provider, its format, its
+// model's name, the one key that is set.
+func (r *router) family(it *input.Item) (string, error) {
+	byFormat := map[input.Format]string{input.AnthropicBatch: anthropicName, input.OpenAIBatch: openaiName}[it.Format]
+	p := r.o.provider
+	if p == anthropicName || p == openaiName {
+		if byFormat != "" && byFormat != p {
+			return "", &input.LineError{Line: it.Line, Msg: "a batch line for " + byFormat + ", but --provider is " + p,
+				Hint: "leave --provider out, or split the file"}
+		}
+		return p, nil
+	}
+	if byFormat != "" {
+		return byFormat, nil
+	}
+	if f := modelFamily(orElse(it.Model, r.o.model)); f != "" {
+		return f, nil
+	}
+	if p == mockName {
+		if r.o.endpoint == "responses" {
+			return openaiName, nil
+		}
+		return anthropicName, nil
+	}
+	if r.keyFile == "" && len(r.keyed) == 1 {
+		return r.keyed[0], nil
+	}
+	return "", r.undecided(it)
+}
+
+func (r *router) undecided(it *input.Item) error {
+	model := orElse(it.Model, r.o.model)
+	what := "it names no model"
+	if model != "" {
+		what = "its model is " + model
+	}
+	f := usagef("can't tell which provider line %d is for: %s", it.Line, what)
+	switch {
+	case len(r.keyed) == 2 || r.keyFile != "":
+		f.hint("add --provider anthropic or --provider openai")
+	case r.o.baseURL != "":
+		f.hint("add --provider openai (most compatible servers) or --provider anthropic")
+	default:
+		f.hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or add --provider anthropic or openai")
+	}
+	return f.hint("to try it without a key: --provider mock")
+}
+
+// modelFamily knows the names that a vendor gives its models.
+func modelFamily(model string) string {
+	prefixes := []struct{ prefix, family string }{
+		{"claude-", anthropicName}, {"gpt-", openaiName}, {"chatgpt-", openaiName}, {"ft:gpt-", openaiName},
+		{"text-embedding-", openaiName}, {"omni-moderation-", openaiName},
+	}
+	for _, p := range prefixes {
+		if strings.HasPrefix(model, p.prefix) {
+			return p.family
+		}
+	}
+	// o1, o3-mini, o4-mini-2025-04-16, …
+	if len(model) >= 2 && model[0] == 'o' && model[1] >= '1' && model[1] <= '9' && (len(model) == 2 || model[2] == '-') {
+		return openaiName
+	}
+	return ""
+}
+
+// target builds what all lines of a family share.
+func (r *router) target(family string) (*runner.Target, error) {
+	base, native, err := r.base(family)
+	if err != nil {
+		return nil, err
+	}
+	t := &runner.Target{
+		Base:   base,
+		Header: r.header,
+		Defaults: provider.Defaults{
+			Model: r.o.model, MaxTokens: r.o.maxTokens, Temperature: json.RawMessage(r.o.temperature),
+			System: r.o.system, Endpoint: r.o.endpoint, Native: native, Name: family,
+		},
+	}
+	if r.o.temperature == "" {
+		t.Defaults.Temperature = nil
+	}
+	t.Provider = provider.Provider(openai.New())
+	if family == anthropicName {
+		t.Provider = anthropic.New()
+	}
+	if r.mock != nil {
+		t.Defaults.Mock, t.Defaults.Name = true, mockName
+		return t, nil
+	}
+	if t.Credentials, err = credentials(family, r.keyFile, r.e); err != nil {
+		return nil, err
+	}
+	t.Credentials.Header = r.o.authHeader
+	return t, nil
+}
+
+// requireKey refuses a family on its own host without a key.
+func (r *router) requireKey(family string) error {
+	if r.mock != nil || r.keyFile != "" || slices.Contains(r.keyed, family) || signsItself(r.header) {
+		return nil
+	}
+	_, native, err := r.base(family)
+	if err == nil && native {
+		return noKey(family)
+	}
+	return err
+}
+
+// requireAnyKey is for a pipe, whose lines are not known beforehand.
+func (r *router) requireAnyKey() error {
+	var err error
+	for _, family := range []string{anthropicName, openaiName} {
+		if r.o.provider != "auto" && r.o.provider != family && r.mock == nil {
+			continue
+		}
+		if err = r.requireKey(family); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// signsItself says whether the user's own headers carry the key.
+func signsItself(h http.Header) bool {
+	return h.Get("Authorization") != "" || h.Get("X-Api-Key") != "" || h.Get("Api-Key") != ""
+}
+
+func noKey(family string) error {
+	name, variable := "OpenAI", "OPENAI_API_KEY"
+	if family == anthropicName {
+		name, variable = "Anthropic", "ANTHROPIC_API_KEY"
+	}
+	return usagef("no key for %s", name).
+		hint("set %s, or name a file that holds the key: --api-key-file FILE", variable).
+		hint("to try it without a key: --provider mock")
+}
+
+// base is the base URL of a family; native is true on the provider's own host.
+func (r *router) base(family string) (base *url.URL, native bool, err error) {
+	own, variable := "https://api.openai.com/v1", "OPENAI_BASE_URL"
+	if family == anthropicName {
+		own, variable = "https://api.anthropic.com", "ANTHROPIC_BASE_URL"
+	}
+	if r.mock != nil {
+		u := *r.mock
+		if family == openaiName {
+			u.Path += "/v1"
+		}
+		return &u, false, nil
+	}
+	raw, where := r.o.baseURL, label(r.o, "base-url")
+	if raw == "" {
+		raw, where = strings.TrimSpace(r.e.getenv(variable)), variable
+	}
+	if raw == "" {
+		raw = own
+	}
+	if base, err = parseBase(raw, where); err != nil {
+		return nil, false, err
+	}
+	known, err := url.Parse(own)
+	return base, err == nil && strings.EqualFold(base.Host, known.Host), err
+}

@@ -1,0 +1,210 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+
+	"llmbatch/input"
+	"llmbatch/output"
+	"llmbatch/runner/provider"
+)
+
+// session is one run, from its files to its exit code.
+type session struct {
+	e    *env
+	o    *options
+	args []string // as typed, for the next command
+
+	prompts, out string // out "-" is standard output
+	shard        shard
+	ids          map[string]bool // nil: all
+
+	in     *input.File
+	file   *output.File   // nil for standard output
+	stream *output.Stream // nil for a file
+	mock   *mockServer    // nil but for --provider mock
+	router *router
+	found  found
+	dry    bool // nothing will be sent: no key is needed
+}
+
+// newSession opens the input and finds out where everything goes. Nothing is
+// created or changed.
+func newSession(e *env, o *options, prompts string) (*session, error) {
+	s := &session{e: e, o: o, prompts: prompts}
+	var err error
+	if s.shard, err = parseShard(o.shard, e.getenv); err != nil {
+		return nil, err
+	}
+	if s.ids, err = readIDs(o.onlyIDs); err != nil {
+		return nil, err
+	}
+	if s.out, err = outputName(o, prompts, s.shard); err != nil {
+		return nil, err
+	}
+	if err := s.openInput(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *session) openInput() error {
+	io := input.Options{
+		Template: s.o.template, TemplateName: "--template", IDField: s.o.idField,
+		LetThrough: s.o.skipInvalid, Stdin: s.e.stdin,
+	}
+	if s.o.templateFile != "" {
+		text, err := os.ReadFile(s.o.templateFile)
+		if err != nil {
+			return usagef("--template-file: %w", err)
+		}
+		io.Template, io.TemplateName = string(text), s.o.templateFile
+	}
+	var err error
+	if s.in, err = input.Open(s.prompts, io); err != nil {
+		f := usagef("%w", err)
+		if errors.Is(err, fs.ErrNotExist) {
+			f.hint("the file is looked for in the folder that you are in")
+		}
+		return f
+	}
+	return nil
+}
+
+// route starts the mock, if asked for, and finds keys and addresses.
+func (s *session) route() error {
+	if s.o.provider == mockName {
+		var err error
+		if s.mock, err = startMock(s.o); err != nil {
+			return err
+		}
+	}
+	var err error
+	s.router, err = newRouter(s.o, s.e, s.mock.url())
+	return err
+}
+
+// openOutput opens the results: a file is locked, repaired and indexed.
+func (s *session) openOutput() error {
+	if s.out == "-" {
+		s.stream = output.NewStream(s.e.stdout)
+		return nil
+	}
+	var err error
+	if s.file, err = output.Open(s.out, output.Options{Fresh: s.o.fresh}); err != nil {
+		return outputError(err)
+	}
+	return nil
+}
+
+// outputError says what to do about a results file that can't be opened.
+func outputError(err error) error {
+	f := usagef("%w", err)
+	if _, ok := errors.AsType[*output.LockedError](err); ok {
+		return f.hint("wait until it ends, or choose another file with -o FILE")
+	}
+	if _, ok := errors.AsType[*output.BrokenRowError](err); ok {
+		return f.hint("mend or remove that line, or start over with --fresh (the file is then moved to ….bak)")
+	}
+	if _, ok := errors.AsType[*output.ForeignError](err); ok {
+		return f.hint("choose another file with -o FILE")
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		return f.hint("choose another place with -o FILE")
+	}
+	return f
+}
+
+// prepare does all that comes before the first request. A results file that
+// exists is opened before the input is checked, so that the check can compare; a
+// new one is made only after it, so that a refused input leaves nothing behind.
+func (s *session) prepare(ctx context.Context) error {
+	if err := s.route(); err != nil {
+		return err
+	}
+	if s.continues() {
+		if err := s.openOutput(); err != nil {
+			return err
+		}
+	}
+	if s.in.Pipe() {
+		if err := s.router.requireAnyKey(); err != nil {
+			return err
+		}
+	} else if err := s.check(ctx); err != nil {
+		return err
+	}
+	if s.file == nil {
+		return s.openOutput()
+	}
+	return nil
+}
+
+// continues says whether there are results to continue from.
+func (s *session) continues() bool {
+	if s.out == "-" || s.o.fresh {
+		return false
+	}
+	_, err := os.Stat(s.out)
+	return err == nil
+}
+
+// release closes what an early end leaves open.
+func (s *session) release() {
+	if s.in != nil {
+		s.in.Close()
+	}
+	s.mock.close()
+}
+
+// leaveOutput gives the results file back as it is.
+func (s *session) leaveOutput() {
+	if s.file != nil {
+		// Nothing was written: an error has nothing to tell.
+		_ = s.file.Close(output.CloseOptions{})
+	}
+}
+
+// wants says whether an item is one of the shard and of --only-ids.
+func (s *session) wants(it *input.Item) bool {
+	return s.shard.has(it.Index) && (s.ids == nil || s.ids[it.Key])
+}
+
+// items are those of the input that the run is about.
+func (s *session) items() iter.Seq2[*input.Item, error] {
+	return func(yield func(*input.Item, error) bool) {
+		for it, err := range s.in.Items() {
+			if err == nil && !s.wants(it) {
+				continue
+			}
+			if !yield(it, err) {
+				return
+			}
+		}
+	}
+}
+
+// old is the row that an earlier run left for an item.
+func (s *session) old(key string) (output.Row, bool) {
+	if s.file == nil {
+		return output.Row{}, false
+	}
+	return s.file.Index().Lookup(key)
+}
+
+// hash is what an item would be sent as; its error is the line's or the
+// settings' fault.
+func (s *session) hash(it *input.Item) (uint64, error) {
+	t, err := s.router.route(it)
+	if err != nil {
+		return 0, err
+	}
+	call, err := t.Provider.Encode(it, t.Defaults)
+	if err != nil {
+		return 0, err
+	}
+	return provider.HashSum(call), nil
+}
