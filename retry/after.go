@@ -53,10 +53,11 @@ func number(v string, unit time.Duration) time.Duration {
 	}
 	var n time.Duration
 	for i := 0; i < len(whole); i++ {
-		if n > (VeryLong/unit-9)/10 {
+		digit := time.Duration(whole[i] - '0')
+		if n > (VeryLong/unit-digit)/10 {
 			return VeryLong
 		}
-		n = n*10 + time.Duration(whole[i]-'0')
+		n = n*10 + digit
 	}
 	n *= unit
 	var part time.Duration

@@ -145,8 +145,12 @@ func (p Policy) spent(s State) string {
 // wait decides on a wait that is not the item's own choice.
 func (p Policy) wait(s State, d time.Duration, reason string) Decision {
 	if p.MaxWait > 0 && d > p.MaxWait && s.Attempts > 0 {
-		if p.OnLongWait == Cap {
-			return s.within(Decision{Wait: max(p.MaxWait, shortestWait), Reason: "capped"}, 0)
+		if p.OnLongWait == Cap && p.MaxWait <= Longest {
+			capped := s.within(Decision{Wait: max(p.MaxWait, shortestWait), Reason: "capped"}, 0)
+			if capped.GiveUp != "" { // a later run waits for what the server asked for
+				capped.NextAttemptAt = s.Now.Add(d)
+			}
+			return capped
 		}
 		return Decision{GiveUp: "max_wait", NextAttemptAt: s.Now.Add(d)}
 	}
