@@ -76,9 +76,13 @@ func (d *doubt) weigh(w *window, r refusal) (byRate bool, ceiling float64) {
 	if r.hint > patience {
 		d.strikes = 0
 	}
-	if r.paced && d.levels.n == 3 {
+	if d.levels.n == 3 {
 		lo, hi := d.levels.span()
-		if _, top := d.tops.span(); hi-lo <= max(1, 0.04*hi) && top <= hi+r.tolerance {
+		spread := 0.04 * hi
+		if r.paced {
+			spread = max(1, spread)
+		}
+		if _, top := d.tops.span(); (r.paced || hi >= 8) && hi-lo <= spread && top <= hi+r.tolerance {
 			d.strikes, ceiling = 0, hi // three times at one level
 		}
 	}
