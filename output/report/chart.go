@@ -120,7 +120,7 @@ func yAxis(values [][]float64, stacked bool) charts.ValueAxisOption {
 // niceStep is 1, 2 or 5 times a power of ten, at least what is asked for.
 func niceStep(least float64) float64 {
 	step := 1.0
-	for step > least && step > 1e-6 {
+	for step > least && least > 0 && step > 1e-6 {
 		step /= 10
 	}
 	for {

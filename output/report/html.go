@@ -43,6 +43,7 @@ func HTML(w io.Writer, rows iter.Seq2[*output.Result, error], o PageOptions) err
 	if o.Location == nil {
 		o.Location = time.Local
 	}
+	o.Name = clean(o.Name)
 	p := &page{PageOptions: o, Sum: stats.Summary(), stats: stats}
 	p.Sum.Run = o.Run
 	if err := p.plots(); err != nil {
