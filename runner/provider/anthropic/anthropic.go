@@ -25,6 +25,7 @@ func New() Provider { return Provider{} }
 
 var (
 	_ provider.Provider = Provider{}
+	_ provider.Streamer = Provider{}
 )
 
 // Sign sets anthropic-version and the header that carries the key: x-api-key, or

@@ -23,6 +23,7 @@ func New() Provider { return Provider{} }
 
 var (
 	_ provider.Provider = Provider{}
+	_ provider.Streamer = Provider{}
 )
 
 // Sign sets Authorization, or the header that replaces it (api-key on Azure), and

@@ -10,11 +10,6 @@ import (
 // responses reads a response object. A status of completed or incomplete is an
 // answer; the stop reason is the status, or why it is incomplete.
 func responses(r *provider.Reply, t top, c *provider.Call, a provider.Answer) *provider.Error {
-	if len(t.output) == 0 || t.output[0] != '[' {
-		if body.Null(t.status) {
-			return body.Invalid(a, "the answer has no output")
-		}
-	}
 	status := body.Word(t.status, "completed", "incomplete")
 	switch status {
 	case "completed", "":
@@ -32,6 +27,9 @@ func responses(r *provider.Reply, t top, c *provider.Call, a provider.Answer) *p
 		return unfinished(c, a, status)
 	default:
 		return body.Failed(a, c, broken("status "+status), t.usage)
+	}
+	if len(t.output) == 0 || t.output[0] != '[' {
+		return body.Invalid(a, "the answer has no output")
 	}
 	text, refused, empty := readOutput(t.output)
 	r.Text = text

@@ -74,7 +74,7 @@ const (
 )
 
 const (
-	chunkSize = 32 << 10
+	chunkSize = 8 << 10
 	maxName   = 256
 	// keepData is the most capacity that is kept for the next event.
 	keepData = 1 << 20

@@ -1,0 +1,213 @@
+package openai
+
+import (
+	"testing"
+
+	"llmbatch/input"
+	"llmbatch/runner/provider"
+	"llmbatch/runner/provider/providertest"
+)
+
+func TestContract(t *testing.T) {
+	providertest.Run(t, func() provider.Provider { return New() }, providertest.Suite{
+		Requests:    requests,
+		Answers:     append(chatAnswers, otherAnswers...),
+		Streams:     append(chatStreams, responseStreams...),
+		Rests:       rests,
+		KeyHeader:   "Authorization",
+		TokenHeader: "Authorization",
+	})
+}
+
+func TestSignOrganization(t *testing.T) {
+	h := map[string][]string{}
+	New().Sign(h, provider.Credentials{Key: "k", Organization: "org-1", Project: "proj_1"})
+	for name, want := range map[string]string{"Openai-Organization": "org-1", "Openai-Project": "proj_1", "Authorization": "Bearer k"} {
+		if got := h[name]; len(got) != 1 || got[0] != want {
+			t.Errorf("got %s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestDecodeStatus(t *testing.T) {
+	r, err := New().Decode(&chatCall, provider.Answer{Status: 429, Body: []byte(`{"error":{"code":"rate_limit_exceeded","message":"slow"}}`)})
+	if err == nil || err.Class != provider.RateLimited || err.Status != 429 {
+		t.Errorf("got %+v, %+v, want rate_limited", r, err)
+	}
+}
+
+const model = "gpt-x"
+
+// defaults are what a command names; native, where the server is OpenAI's own.
+var (
+	defaults  = provider.Defaults{Name: "openai", Model: model, MaxTokens: 100, Endpoint: "chat"}
+	native    = provider.Defaults{Name: "openai", Model: model, MaxTokens: 100, Endpoint: "chat", Native: true}
+	responsed = provider.Defaults{Name: "openai", Model: model, MaxTokens: 100, Endpoint: "responses", Native: true}
+)
+
+// line is an item of the given format.
+func line(format input.Format, url, body string) input.Item {
+	return input.Item{Format: format, URL: url, Body: []byte(body)}
+}
+
+var requests = []providertest.Request{
+	{
+		Name:     "prompt",
+		Item:     input.Item{Prompt: "Say \"hi\""},
+		Defaults: defaults,
+		Want:     provider.Call{API: provider.OpenAIChat, Path: chatPath, Model: model, MaxTokens: 100, Plain: true},
+		Body:     `{"model":"gpt-x","max_tokens":100,"messages":[{"role":"user","content":"Say \"hi\""}]}`,
+	},
+	{
+		Name:     "prompt to OpenAI itself",
+		Item:     input.Item{Prompt: "hi", System: "be brief", Temperature: []byte("0.70"), MaxTokens: []byte("5")},
+		Defaults: native,
+		Want:     provider.Call{API: provider.OpenAIChat, Path: chatPath, Model: model, MaxTokens: 5, Plain: true},
+		Body: `{"model":"gpt-x","max_completion_tokens":5,"messages":[{"role":"system","content":"be brief"},` +
+			`{"role":"user","content":"hi"}],"temperature":0.70}`,
+	},
+	{
+		Name: "prompt to responses",
+		Item: input.Item{Prompt: "hi", Model: "own"},
+		Defaults: provider.Defaults{Name: "openai", Endpoint: "responses", MaxTokens: 9, System: "be brief",
+			Temperature: []byte("1.0")},
+		Want: provider.Call{API: provider.OpenAIResponses, Path: responsesPath, Model: "own", MaxTokens: 9, Plain: true},
+		Body: `{"model":"own","max_output_tokens":9,"instructions":"be brief","input":"hi","temperature":1.0}`,
+	},
+	{
+		Name:     "no max_tokens",
+		Item:     input.Item{Prompt: "hi"},
+		Defaults: provider.Defaults{Name: "openai", Model: model},
+		Want:     provider.Call{API: provider.OpenAIChat, Path: chatPath, Model: model, Plain: true},
+		Body:     `{"model":"gpt-x","messages":[{"role":"user","content":"hi"}]}`,
+	},
+	{
+		Name: "params win, and their limit is the only one",
+		Item: input.Item{Prompt: "hi", Params: []byte(`{"seed": 12345678901234567890, "max_tokens":7,` +
+			`"messages":[ ],"stream":true,"model":"other"}`)},
+		Defaults: native,
+		Want:     provider.Call{API: provider.OpenAIChat, Path: chatPath, Model: "other", MaxTokens: 7, Stream: true, Plain: true},
+		Body:     `{"model":"other","messages":[ ],"seed":12345678901234567890,"max_tokens":7,"stream":true}`,
+	},
+	{
+		Name:     "messages pass through",
+		Item:     line(input.Messages, "", `{ "x_new":1.10, "n":2,"messages":[ {"role":"user"}],"max_tokens":1e2,"model":"own" }`),
+		Defaults: native,
+		Want:     provider.Call{API: provider.OpenAIChat, Path: chatPath, Model: "own", MaxTokens: 100},
+		Body:     `{ "x_new":1.10, "n":2,"messages":[ {"role":"user"}],"max_tokens":1e2,"model":"own" }`,
+	},
+	{
+		Name:     "only a model is added",
+		Item:     line(input.Messages, "", `{"messages":[],"stream":false}`),
+		Defaults: provider.Defaults{Name: "openai", Model: model, MaxTokens: 100, System: "no", Temperature: []byte("1")},
+		Want:     provider.Call{API: provider.OpenAIChat, Path: chatPath, Model: model},
+		Body:     `{"model":"gpt-x","messages":[],"stream":false}`,
+	},
+	{
+		Name:     "input is for responses",
+		Item:     line(input.Messages, "", `{"input":"hi","max_output_tokens":5,"model":"own"}`),
+		Defaults: defaults,
+		Want:     provider.Call{API: provider.OpenAIResponses, Path: responsesPath, Model: "own", MaxTokens: 5},
+		Body:     `{"input":"hi","max_output_tokens":5,"model":"own"}`,
+	},
+	{
+		Name:     "a stored prompt has its own model",
+		Item:     line(input.Messages, "", `{"input":"hi","prompt":{"id":"pmpt_1"}}`),
+		Defaults: responsed,
+		Want:     provider.Call{API: provider.OpenAIResponses, Path: responsesPath},
+		Body:     `{"input":"hi","prompt":{"id":"pmpt_1"}}`,
+	},
+	{
+		Name:     "batch line for chat, whatever the endpoint",
+		Item:     line(input.OpenAIBatch, "/v1/chat/completions", `{"model":"own","messages":[],"stream":true}`),
+		Defaults: responsed,
+		Want:     provider.Call{API: provider.OpenAIChat, Path: chatPath, Model: "own", Stream: true},
+		Body:     `{"model":"own","messages":[],"stream":true}`,
+	},
+	{
+		Name:     "batch line for responses",
+		Item:     line(input.OpenAIBatch, "/v1/responses?x=1", `{"input":[]}`),
+		Defaults: defaults,
+		Want:     provider.Call{API: provider.OpenAIResponses, Path: "/responses?x=1", Model: model},
+		Body:     `{"model":"gpt-x","input":[]}`,
+	},
+	{
+		Name:     "embeddings need a model",
+		Item:     line(input.OpenAIBatch, "/v1/embeddings", `{"input":"hi"}`),
+		Defaults: defaults,
+		Want:     provider.Call{API: provider.OpenAIOther, Path: "/embeddings", Model: model},
+		Body:     `{"model":"gpt-x","input":"hi"}`,
+	},
+	{
+		Name:     "moderations do not",
+		Item:     line(input.OpenAIBatch, "/v1/moderations", `{"input":"hi"}`),
+		Defaults: defaults,
+		Want:     provider.Call{API: provider.OpenAIOther, Path: "/moderations"},
+		Body:     `{"input":"hi"}`,
+	},
+	{Name: "an empty body", Item: line(input.Messages, "", `{ }`), Defaults: defaults, Err: "neither messages nor input"},
+	{
+		Name:     "mock without a model",
+		Item:     line(input.Messages, "", `{"messages":[]}`),
+		Defaults: provider.Defaults{Name: "mock", Mock: true},
+		Want:     provider.Call{API: provider.OpenAIChat, Path: chatPath, Model: "mock"},
+		Body:     `{"model":"mock","messages":[]}`,
+	},
+	{Name: "no model", Item: input.Item{Prompt: "hi"}, Err: "--model"},
+	{Name: "no model for embeddings", Item: line(input.OpenAIBatch, "/v1/embeddings", `{}`), Err: "--model"},
+	{Name: "a model that is no name", Item: line(input.Messages, "", `{"messages":[],"model":7}`), Defaults: defaults, Err: "--model"},
+	{Name: "messages to responses", Item: line(input.Messages, "", `{"messages":[]}`), Defaults: responsed, Err: "--endpoint responses"},
+	{Name: "anthropic batch line", Item: line(input.AnthropicBatch, "", `{}`), Defaults: defaults, Err: "an Anthropic batch line can't go to openai"},
+	{Name: "url with a host", Item: line(input.OpenAIBatch, "https://evil.example/v1/x", `{}`), Defaults: defaults, Err: "/v1/"},
+	{Name: "url with two slashes", Item: line(input.OpenAIBatch, "/v1//evil.example/x", `{}`), Defaults: defaults, Err: "/v1/"},
+	{Name: "url with dots", Item: line(input.OpenAIBatch, "/v1/../x", `{}`), Defaults: defaults, Err: "/v1/"},
+	{Name: "no url", Item: line(input.OpenAIBatch, "", `{}`), Defaults: defaults, Err: "/v1/"},
+}
+
+var (
+	chatCall     = provider.Call{API: provider.OpenAIChat, Model: model, Body: []byte(`{"model":"gpt-x","messages":[{"role":"user","content":"hi"}]}`)}
+	responseCall = provider.Call{API: provider.OpenAIResponses, Model: model, Body: []byte(`{"model":"gpt-x","input":"hi"}`)}
+	otherCall    = provider.Call{API: provider.OpenAIOther, Path: "/embeddings", Model: model, Body: []byte(`{"model":"gpt-x","input":"hi"}`)}
+)
+
+func FuzzDecode(f *testing.F) {
+	for _, a := range append(chatAnswers, otherAnswers...) {
+		f.Add([]byte(a.Body))
+	}
+	for _, s := range []string{"", "\n\n", "<html>", `{"choices":[`, `{"output":[{"content":"`, "\xef\xbb\xbf{}"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, c := range []provider.Call{chatCall, responseCall, otherCall} {
+			providertest.CheckAnswer(t, New(), c, data)
+		}
+	})
+}
+
+func FuzzAssemble(f *testing.F) {
+	for _, s := range append(chatStreams, responseStreams...) {
+		f.Add([]byte(s.Events + s.After))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, c := range []provider.Call{chatCall, responseCall, otherCall} {
+			providertest.CheckStream(t, New(), c, data)
+		}
+	})
+}
+
+func FuzzEncode(f *testing.F) {
+	for _, r := range requests {
+		f.Add(r.Item.Prompt, []byte(r.Item.Body), []byte(r.Item.Params))
+	}
+	f.Fuzz(providertest.CheckEncode(New(), native, input.Prompt, input.Messages, input.OpenAIBatch))
+}
+
+func BenchmarkEncode(b *testing.B) {
+	b.Run("prompt", func(b *testing.B) { providertest.BenchEncode(b, New(), &requests[1].Item, native) })
+	b.Run("messages", func(b *testing.B) { providertest.BenchEncode(b, New(), &requests[5].Item, native) })
+}
+
+func BenchmarkDecode(b *testing.B) {
+	b.Run("chat", func(b *testing.B) { providertest.BenchDecode(b, New(), chatCall, chatAnswers[0].Body) })
+	b.Run("responses", func(b *testing.B) { providertest.BenchDecode(b, New(), responseCall, otherAnswers[0].Body) })
+}
