@@ -176,7 +176,11 @@ func (p *parser) row(r record, it *Item) *LineError {
 		it.sum = rowSum(names, r.fields)
 	}
 	if len(r.fields) != len(names) {
-		return &LineError{Col: 1, Msg: fmt.Sprintf("%d fields, the header has %d", len(r.fields), len(names)),
+		plural := "s"
+		if len(r.fields) == 1 {
+			plural = ""
+		}
+		return &LineError{Col: 1, Msg: fmt.Sprintf("%d field%s, the header has %d", len(r.fields), plural, len(names)),
 			Hint: "a comma inside a field needs quotes around the field"}
 	}
 	for i, v := range r.fields {

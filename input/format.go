@@ -78,7 +78,7 @@ func (p *parser) names() string {
 // quoted lists names for a message: the first dozen, none longer than a word.
 func quoted(names []string) string {
 	if len(names) == 0 {
-		return "no members"
+		return "nothing"
 	}
 	var b strings.Builder
 	for i, n := range names {

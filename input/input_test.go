@@ -142,7 +142,7 @@ var badLines = []struct{ line, want string }{
 	{`hello`, `p.jsonl:1:1: not a JSON object: it begins with "hello"`},
 	{`[1,`, `p.jsonl:1:4: bad JSON: the line ends where a value should follow`},
 	{`{`, `p.jsonl:1:2: bad JSON: the line ends where a quoted name should follow`},
-	{`{}`, `p.jsonl:1:1: no prompt: the line has no members`},
+	{`{}`, `p.jsonl:1:1: no prompt: the line has nothing`},
 	{`{"id":1,"promt":"x"}`, `p.jsonl:1:9: no prompt: the line has "id", "promt"`},
 	{`{"id":1,"text":"x"}`, `p.jsonl:1:1: no prompt: the line has "id", "text"`},
 	{`{"id":1,"prompt":null}`, `p.jsonl:1:18: "prompt" is null`},

@@ -1,0 +1,312 @@
+package input
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// C53: an id that repeats is refused, naming both lines.
+func TestDuplicateIDs(t *testing.T) {
+	in := strings.Join([]string{`{"id":"a","prompt":"x"}`, `{"id":1,"prompt":"x"}`, "", `{"id":"1","prompt":"x"}`, `{"custom_id":"\u0061","params":{}}`,
+		`{"id":1.0,"prompt":"x"}`, `{"id":"` + strings.Repeat("k", 65) + `","prompt":"x"}`, `{"id":"a","messages":[1]}`}, "\n")
+	f := open(t, "p.jsonl", in, Options{})
+	bad := errorsOf(t, f, CheckFuncs{})
+	want := strings.Join([]string{
+		`p.jsonl:4:7: duplicate id "1": line 2 has it too`,
+		`    hint: give each line an id of its own, or none at all`,
+		`p.jsonl:5:14: duplicate id "\u0061": line 1 has it too`,
+		`    hint: give each line an id of its own, or none at all`,
+		`p.jsonl:8:7: duplicate id "a": line 1 has it too`,
+		`    hint: give each line an id of its own, or none at all`}, "\n")
+	if bad == nil || bad.Error() != want || bad.Count != 3 {
+		t.Errorf("got %v\nwant %s", bad, want)
+	}
+	items, err := all(f)
+	if err == nil || err.Error() != `p.jsonl:4:7: duplicate id "1": line 2 has it too` || len(items) != 2 {
+		t.Errorf("Items: got %d items and error %v", len(items), err)
+	}
+}
+
+// The file twice over: every line of the second half is a duplicate, and the first
+// line of each is found again.
+func TestManyDuplicates(t *testing.T) {
+	const n = 5000
+	for _, o := range []Options{{}, {LetThrough: true}} {
+		var b strings.Builder
+		for i := range 2 * n {
+			fmt.Fprintf(&b, `{"id":"k%d","prompt":"x"}`+"\n", i%n)
+		}
+		f := open(t, "p.jsonl", b.String(), o)
+		found := 0
+		bad := errorsOf(t, f, CheckFuncs{Each: func(it *Item, _ uint64) error {
+			if it.Bad != nil {
+				found++
+				if want := fmt.Sprintf("line %d has it too", it.Index-n+1); !strings.HasSuffix(it.Bad.Msg, want) {
+					return fmt.Errorf("item %d: %s, want %s", it.Index, it.Bad.Msg, want)
+				}
+			}
+			return nil
+		}})
+		if bad != nil {
+			found = bad.Count
+			for i, l := range bad.First {
+				if want := fmt.Sprintf("line %d has it too", i+1); l.Line != n+1+i || !strings.HasSuffix(l.Msg, want) {
+					t.Errorf("got %v, want %s", l, want)
+				}
+			}
+		}
+		if found != n {
+			t.Errorf("%+v: found %d duplicates, want %d", o, found, n)
+		}
+	}
+}
+
+// Two ids with the same hash are no duplicate: a suspicion is looked into.
+func TestHashesThatCollide(t *testing.T) {
+	f := open(t, "p.jsonl", `{"id":"a","prompt":"x"}`+"\n"+strings.Repeat(`{"id":"b","prompt":"x"}`+"\n", 2), Options{})
+	r := newRegistry(f, false)
+	r.note(&chunk{line: 1})
+	if bad := r.admit(&Item{Line: 1, Key: "a", ID: []byte(`"a"`), has: true}, nil); bad != nil {
+		t.Fatal(bad)
+	}
+	// The hash of "b" is now that of an earlier line.
+	h := maphash.String(r.seed, "b")
+	r.seen.add(&r.seen.shards[h>>(64-shardBits)], h<<32|1, 0)
+	for line := 2; line < 4; line++ {
+		bad := r.admit(&Item{Line: line, Key: "b", ID: []byte(`"b"`), has: true}, nil)
+		if isBad := bad != nil; isBad != (line == 3) {
+			t.Errorf("b in line %d: got %v, want a duplicate in line 3 only", line, bad)
+		}
+	}
+}
+
+func TestTableKeepsWhatWasAdded(t *testing.T) {
+	for _, wide := range []bool{false, true} {
+		tab := &table{shift: 32, wide: wide}
+		s := &tab.shards[0]
+		const n = 20_000
+		key := func(i uint64) uint64 { return i * 2654435761 % (1 << 32) }
+		for i := uint64(1); i <= n; i++ {
+			tab.add(s, key(i)<<32|i, i*3)
+		}
+		for i := uint64(1); i <= n; i++ {
+			at := tab.probe(s, key(i), tab.home(s, key(i)))
+			if at < 0 || s.slots[at] != key(i)<<32|i || wide && s.extra[at] != i*3 {
+				t.Fatalf("slot %d is not found", i)
+			}
+		}
+		if at := tab.probe(s, key(n+1), tab.home(s, key(n+1))); at >= 0 {
+			t.Error("found what was not added")
+		}
+		if per := float64(len(s.slots)*8) / n; per > 14 {
+			t.Errorf("%.1f bytes an id, want at most 14", per)
+		}
+	}
+}
+
+// C29: lines that say the same are items of their own.
+func TestContentIDs(t *testing.T) {
+	f := open(t, "p.jsonl", strings.Repeat(`{"prompt":"x"}`+"\n", 3)+` {"prompt":"x"} `+"\n"+`{"prompt": "x"}`, Options{})
+	items, err := all(f)
+	a, b := hex48(contentSum([]byte(`{"prompt":"x"}`))), hex48(contentSum([]byte(`{"prompt": "x"}`)))
+	want := fmt.Sprintf("sha256:%s#1 sha256:%[1]s#2 sha256:%[1]s#3 sha256:%[1]s#4 sha256:%s#1", a, b)
+	if err != nil || keys(items) != want {
+		t.Errorf("got %s and error %v\nwant %s", keys(items), err, want)
+	}
+}
+
+// C30: a line put in elsewhere changes no other line's id.
+func TestContentIDsStay(t *testing.T) {
+	body := `{"prompt":"x"}` + "\n" + `{"prompt":"y"}` + "\n" + `{"prompt":"x"}` + "\n"
+	before, err := all(open(t, "p.jsonl", body, Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := all(open(t, "p.jsonl", `{"prompt":"new"}`+"\n\n"+strings.Replace(body, "y\"}\n", "y\"}\r\n{\"prompt\":\"z\"}\n", 1), Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := keys([]*Item{after[1], after[2], after[4]}), keys(before); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// More occurrences than a slot has room for.
+func TestContentCount(t *testing.T) {
+	r := newRegistry(&File{}, true)
+	for i := 1; i <= maxCount+10; i++ {
+		if n := r.count(5, 1); n != i {
+			t.Fatalf("occurrence %d is counted as %d", i, n)
+		}
+	}
+	if n := r.count(5, 0); n != maxCount+10 {
+		t.Errorf("got %d, want %d", n, maxCount+10)
+	}
+}
+
+// An id that looks like a content id is an id like others, and no other line gets it.
+func TestIDsLikeContentIDs(t *testing.T) {
+	sum := contentSum([]byte(`{"prompt":"x"}`))
+	first, second := contentKey(sum, 1), contentKey(sum, 2)
+	named := func(id string) string { return `{"id":"` + id + `","prompt":"y"}` + "\n" }
+	items, err := all(open(t, "p.jsonl", named(first)+`{"prompt":"x"}`, Options{}))
+	if err != nil || keys(items) != first+" "+second {
+		t.Errorf("got %s and error %v, want %s %s", keys(items), err, first, second)
+	}
+	_, err = all(open(t, "p.jsonl", `{"prompt":"x"}`+"\n"+named(first), Options{}))
+	if err == nil || !strings.Contains(err.Error(), "p.jsonl:2:7: duplicate id") {
+		t.Errorf("got %v, want a duplicate id", err)
+	}
+}
+
+func TestCheckNamesTheFirstTen(t *testing.T) {
+	var b strings.Builder
+	for i := range 3000 {
+		if i%100 == 50 {
+			b.WriteString("{\n")
+		} else {
+			fmt.Fprintf(&b, `{"id":%d,"prompt":"%s"}`+"\n", i, strings.Repeat("x", 100))
+		}
+	}
+	bad := errorsOf(t, open(t, "p.jsonl", b.String(), Options{}), CheckFuncs{})
+	if bad == nil || bad.Count != 30 || len(bad.First) != 10 {
+		t.Fatalf("got %v, want 30 bad lines, the first ten named", bad)
+	}
+	for i, l := range bad.First {
+		if l.Line != i*100+51 {
+			t.Errorf("bad line %d: got line %d, want %d", i, l.Line, i*100+51)
+		}
+	}
+	text := strings.Split(bad.Error(), "\n")
+	if len(text) != 21 || !strings.HasPrefix(text[0], "p.jsonl:51:2: ") || !strings.HasPrefix(text[1], "    hint: ") || text[20] != "… and 20 more" {
+		t.Errorf("got %q", text)
+	}
+}
+
+func TestCheckPrepares(t *testing.T) {
+	refuse := errors.New("no model: add --model")
+	prepare := func(it *Item) (uint64, error) {
+		switch it.Key {
+		case "b":
+			return 0, refuse
+		case "c":
+			return 0, &LineError{Col: 2, Msg: "bad body", Hint: "mend it"}
+		}
+		return uint64(len(it.Key)), nil
+	}
+	in := `{"id":"a","prompt":"x"}` + "\n" + `{"id":"b","prompt":"x"}` + "\n" + `{"id":"c","messages":[1]}` + "\n" +
+		`{"messages":[1],"id":"c","x":1}` + "\n" + `{"n":1,"id":"d","messages":[1]}`
+	f := open(t, "p.jsonl", in, Options{})
+	var good []string
+	each := func(it *Item, hash uint64) error {
+		good = append(good, fmt.Sprintf("%d:%s=%d", it.Index, it.Key, hash))
+		return nil
+	}
+	bad := errorsOf(t, f, CheckFuncs{Prepare: prepare, Each: each})
+	want := "p.jsonl:2:1: no model: add --model\np.jsonl:3:11: bad body\n    hint: mend it\np.jsonl:4:22: duplicate id \"c\": line 3 has it too\n    hint: give each line an id of its own, or none at all"
+	if bad == nil || bad.Error() != want || strings.Join(good, " ") != "0:a=1 4:d=1" {
+		t.Errorf("got %v\nand %s\nwant %s", bad, good, want)
+	}
+
+	good = nil
+	let := open(t, "p.jsonl", in, Options{LetThrough: true})
+	bads := 0
+	if bad := errorsOf(t, let, CheckFuncs{Prepare: prepare, Each: func(it *Item, hash uint64) error {
+		if it.Bad != nil {
+			if bads++; !strings.HasPrefix(it.Key, "sha256:") || hash != 0 || it.Body != nil {
+				t.Errorf("bad item %+v, hash %d", it, hash)
+			}
+			return nil
+		}
+		return each(it, hash)
+	}}); bad != nil || bads != 3 || strings.Join(good, " ") != "0:a=1 4:d=1" {
+		t.Errorf("let through: got %v, %d bad, good %s", bad, bads, good)
+	}
+	// Reject gives the same ids as Check gave.
+	for it, err := range let.Items() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if it.Key != "b" {
+			continue
+		}
+		let.Reject(it, refuse)
+		if want := contentKey(contentSum([]byte(`{"id":"b","prompt":"x"}`)), 1); it.Key != want || it.Prompt != "" || it.Bad.Error() != "p.jsonl:2:1: no model: add --model" {
+			t.Errorf("rejected: got %+v, want key %s", it, want)
+		}
+	}
+}
+
+func TestCheckEnds(t *testing.T) {
+	f := lines(t, 20_000, chatLine)
+	stop := errors.New("stop")
+	n := 0
+	err := f.Check(t.Context(), CheckFuncs{Each: func(*Item, uint64) error {
+		if n++; n == 500 {
+			return stop
+		}
+		return nil
+	}})
+	if err != stop || n != 500 {
+		t.Errorf("got %v after %d items, want Each's own error after 500", err, n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var calls atomic.Int64
+	err = f.Check(ctx, CheckFuncs{Prepare: func(*Item) (uint64, error) {
+		if calls.Add(1) == 100 {
+			cancel()
+		}
+		return 0, nil
+	}})
+	if !errors.Is(err, context.Canceled) || calls.Load() == 20_000 {
+		t.Errorf("got %v after %d items, want a canceled context", err, calls.Load())
+	}
+}
+
+// Items and Check see the same items.
+func TestItemsAgreeWithCheck(t *testing.T) {
+	var b strings.Builder
+	for i := range 4000 {
+		switch i % 7 {
+		case 0:
+			b.WriteString("{\n")
+		case 1:
+			fmt.Fprintf(&b, "{\"prompt\":\"%d\"}\n\n", i%20)
+		case 2:
+			fmt.Fprintf(&b, `{"id":%d,"prompt":"x"}`+"\r\n", i/9)
+		default:
+			fmt.Fprintf(&b, `{"id":"s%d","messages":["%s"]}`+"\n", i, strings.Repeat("m", i%900))
+		}
+	}
+	f := open(t, "p.jsonl", b.String(), Options{LetThrough: true})
+	var checked []string
+	if bad := errorsOf(t, f, CheckFuncs{Each: func(it *Item, _ uint64) error {
+		checked = append(checked, fmt.Sprint(it.Index, it.Line, it.Offset, it.Size, describe(it)))
+		return nil
+	}}); bad != nil {
+		t.Fatal(bad)
+	}
+	ids := map[string]bool{}
+	i := 0
+	for it, err := range f.Items() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(it.Index, it.Line, it.Offset, it.Size, describe(it)); got != checked[i] {
+			t.Fatalf("item %d\n got %s\nwant %s", i, got, checked[i])
+		}
+		if ids[it.Key] {
+			t.Errorf("item %d has the id %s of another", i, it.Key)
+		}
+		ids[it.Key] = true
+		i++
+	}
+	if i != len(checked) || i != 4000 {
+		t.Errorf("got %d items, Check %d, want 4000", i, len(checked))
+	}
+}
