@@ -141,14 +141,20 @@ func flagError(c *cli.Context, err error) error {
 	}
 	m := flagInMessage.FindStringSubmatch(err.Error())
 	if m == nil {
+		if names, ok := strings.CutPrefix(err.Error(), "Cannot use two forms of the same flag: "); ok {
+			return usagef("a flag is given in two forms: %s", names)
+		}
 		return usagef("%w", err)
 	}
 	value, unquoted := strconv.Unquote(m[1])
 	if unquoted != nil {
 		value = m[1]
 	}
-	name := strings.TrimLeft(m[2], "-")
-	return badValue("--"+name, value, lookup(c.Command, name))
+	f := lookup(c.Command, m[2])
+	if f == nil {
+		return usagef("%w", err)
+	}
+	return badValue("--"+f.Names()[0], value, f)
 }
 
 // flagInMessage finds value and flag in a message of the flag package.

@@ -20,6 +20,7 @@ type found struct {
 	changes    int                   // how many there are
 	lanes      map[string]bool       // provider and model of the items that need work
 	ids        int                   // of --only-ids that were seen
+	family     string                // the last good line's provider
 }
 
 // mostNamed is how many lines an error names.
@@ -27,9 +28,15 @@ const mostNamed = 10
 
 // check reads the whole input before the first request: every line is read,
 // routed and encoded, and compared with its row.
-func (s *session) check(ctx context.Context) error {
+func (s *session) check(ctx context.Context) error { return s.checkEach(ctx, s.compare) }
+
+// checkEach is check with another function for each item, which calls compare.
+func (s *session) checkEach(ctx context.Context, each func(*input.Item, uint64) error) error {
 	s.found = found{old: map[output.Status]int{}, lanes: map[string]bool{}}
-	err := s.in.Check(ctx, input.CheckFuncs{Prepare: s.hash, Each: s.compare})
+	err := s.in.Check(ctx, input.CheckFuncs{Prepare: s.hash, Each: each})
+	if fault := s.fault.first(); fault != nil {
+		return fault
+	}
 	if err != nil {
 		return inputError(ctx, err)
 	}
@@ -55,6 +62,10 @@ func (s *session) compare(it *input.Item, hash uint64) error {
 	}
 	f := &s.found
 	f.items++
+	family, err := s.compareFamily(it)
+	if err != nil {
+		return err
+	}
 	if s.ids != nil {
 		f.ids++
 	}
@@ -79,15 +90,29 @@ func (s *session) compare(it *input.Item, hash uint64) error {
 	if it.Bad != nil {
 		return nil
 	}
-	family, err := s.router.family(it)
-	if err != nil {
-		return err
-	}
 	lane := family + " " + orElse(it.Model, s.o.model)
 	if !f.lanes[lane] {
 		f.lanes[strings.Clone(lane)] = true
 	}
 	return nil
+}
+
+// compareFamily is the provider of a good line. Settings that are for one provider
+// must not reach another.
+func (s *session) compareFamily(it *input.Item) (string, error) {
+	if it.Bad != nil {
+		return "", nil
+	}
+	family, err := s.router.family(it)
+	if err != nil {
+		return "", err
+	}
+	f := &s.found
+	if f.family != "" && f.family != family {
+		return "", s.router.twoProviders(family, it.Line)
+	}
+	f.family = family
+	return family, nil
 }
 
 func (s *session) changedError() error {

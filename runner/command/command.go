@@ -85,7 +85,8 @@ func newApp(e *env) *cli.App {
 		ErrWriter: e.stderr,
 		Reader:    e.stdin,
 		Commands: []*cli.Command{
-			runCommand(e), mockCommand(e), completionCommand(e), manCommand(e),
+			runCommand(e), planCommand(e), reportCommand(e), exportCommand(e), mergeCommand(e),
+			mockCommand(e), schemaCommand(e), completionCommand(e), manCommand(e),
 		},
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true,

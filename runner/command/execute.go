@@ -39,6 +39,9 @@ func (s *session) execute(ctx context.Context, stop *stopper) (x *execution, rep
 	if x.end, err = runEnd(s.o, s.e.start, s.e.now()); err != nil {
 		return nil, rep, err
 	}
+	if !s.in.Pipe() && s.found.todo == 0 {
+		return x, runner.Report{Rows: map[output.Status]int{}, Skipped: s.found.old}, nil
+	}
 	x.display = live.Start(live.Options{
 		Mode: mode(s.o), Out: s.e.stderr, Snapshot: x.snapshot, JSON: s.o.logFormat == "json",
 	})
@@ -47,19 +50,11 @@ func (s *session) execute(ctx context.Context, stop *stopper) (x *execution, rep
 	if x.metrics, err = startMetrics(s.o, x.status); err != nil {
 		return nil, rep, err
 	}
-	if !s.in.Pipe() && s.found.todo == 0 {
-		return x, x.nothingToDo(), nil
-	}
 	x.mu.Lock()
 	x.runner = runner.New(c)
 	x.mu.Unlock()
 	stop.attach(x)
 	return x, x.runner.Run(ctx), nil
-}
-
-// nothingToDo is the report of a run whose items are all done.
-func (x *execution) nothingToDo() runner.Report {
-	return runner.Report{Rows: map[output.Status]int{}, Skipped: x.found.old}
 }
 
 func mode(o *options) live.Mode {
@@ -223,7 +218,7 @@ func (x *execution) snapshot() live.Status {
 		InputTokens: s.Input, OutputTokens: s.Output, Cost: s.Cost, HasCost: x.o.hasPrices(),
 		Gate: s.Gate, GateReason: s.GateReason, Lanes: s.Lanes, Elapsed: x.e.now().Sub(x.started),
 	}
-	if s.Stopping {
+	if s.Stopping && s.InFlight > 0 {
 		l.Note = "stopping"
 	}
 	return l

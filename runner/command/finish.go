@@ -71,10 +71,12 @@ func (x *execution) finish(rep runner.Report, stop *stopper) error {
 	if err := x.metrics.finish(); err != nil {
 		notes = append(notes, err.Error())
 	}
+	if x.runner == nil && f == nil && x.found.items > 0 {
+		notes = append(notes, "nothing to do: every item has its answer")
+	}
 	sum := x.summary(end, f, notes)
 	if !x.o.quiet {
-		fmt.Fprintln(x.e.stderr)
-		if err := sum.WriteText(x.e.stderr, report.TextOptions{}); err != nil && f == nil {
+		if err := forPeople(sum).WriteText(x.e.stderr, report.TextOptions{}); err != nil && f == nil {
 			return failf(exitRows, "standard error: %w", err)
 		}
 	}
@@ -85,6 +87,14 @@ func (x *execution) finish(rep runner.Report, stop *stopper) error {
 		return nil
 	}
 	return f
+}
+
+// forPeople leaves out the sentence that follows the table anyway.
+func forPeople(sum report.Summary) report.Summary {
+	facts := *sum.Run
+	facts.Reason = ""
+	sum.Run = &facts
+	return sum
 }
 
 // leftOver counts the rows of the input's items that are not ok.
@@ -116,7 +126,7 @@ func (x *execution) sentence(end ending) *failure {
 		f.msg = end.rep.Message
 		f.hint("%s", cmp.Or(end.rep.Hint, "rows are kept; run the same command again to continue"))
 	case exitAborted:
-		f.msg = "stopped: " + x.clean(end.rep.Message) + left
+		f.msg = "stopped: " + strings.TrimRight(x.clean(end.rep.Message), ". ") + left
 		f.hint("%s", cmp.Or(x.clean(end.rep.Hint), "run the same command again to continue"))
 	case exitBudget:
 		f.msg = "the run's time ended first" + left

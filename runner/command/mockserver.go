@@ -16,10 +16,14 @@ type mockServer struct {
 	base   *url.URL
 }
 
-// startMock serves the mock API for --provider mock on a free loopback port.
-func startMock(o *options) (*mockServer, error) {
+// startMock serves the mock API for --provider mock on a free loopback port; for a
+// dry run there is an address and no server.
+func startMock(o *options, dry bool) (*mockServer, error) {
 	if err := knownScenario(o.mockScenario); err != nil {
 		return nil, err
+	}
+	if dry {
+		return &mockServer{base: &url.URL{Scheme: "http", Host: "127.0.0.1"}}, nil
 	}
 	return serveMock("127.0.0.1:0", mockapi.Config{Scenario: o.mockScenario, Seed: o.seed})
 }
@@ -61,7 +65,7 @@ func (m *mockServer) url() *url.URL {
 }
 
 func (m *mockServer) close() {
-	if m != nil {
+	if m != nil && m.server != nil {
 		m.server.Close()
 	}
 }

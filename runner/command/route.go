@@ -31,6 +31,7 @@ type router struct {
 	keyed   []string // the families whose key is in the environment
 	header  http.Header
 	secrets []string
+	pipe    bool // lines are not checked beforehand
 
 	mu      sync.Mutex
 	targets map[string]*runner.Target
@@ -107,18 +108,29 @@ func (r *router) route(it *input.Item) (*runner.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(r.targets) > 0 && r.mock == nil {
-		if r.o.baseURL != "" {
-			return nil, usagef("--base-url is for one provider, and the lines are for two: line %d is for %s", it.Line, family).
-				hint("add --provider %s, or split the file", family)
-		}
-		if r.keyFile != "" {
-			return nil, usagef("--api-key-file holds one key, and the lines are for two providers: line %d is for %s", it.Line, family).
-				hint("set ANTHROPIC_API_KEY and OPENAI_API_KEY instead")
+	if len(r.targets) > 0 && r.pipe {
+		if err := r.twoProviders(family, it.Line); err != nil {
+			return nil, err
 		}
 	}
 	r.targets[family] = t
 	return t, nil
+}
+
+// twoProviders refuses settings that are for one provider where a line is for
+// another one than those before it; nil if there are none.
+func (r *router) twoProviders(family string, line int) error {
+	switch {
+	case r.mock != nil:
+		return nil
+	case r.o.baseURL != "":
+		return usagef("--base-url is for one provider, and the lines are for two: line %d is for %s", line, family).
+			hint("add --provider %s, or split the file", family)
+	case r.keyFile != "":
+		return usagef("--api-key-file holds one key, and the lines are for two providers: line %d is for %s", line, family).
+			hint("set ANTHROPIC_API_KEY and OPENAI_API_KEY instead")
+	}
+	return nil
 }
 
 // family decides which API a line is for: by --provider, its format, its

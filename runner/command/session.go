@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"sync"
 
 	"llmbatch/input"
 	"llmbatch/output"
@@ -28,7 +29,8 @@ type session struct {
 	mock   *mockServer    // nil but for --provider mock
 	router *router
 	found  found
-	dry    bool // nothing will be sent: no key is needed
+	fault  firstFault // of the settings, seen at a line
+	dry    bool       // nothing will be sent: no key is needed
 }
 
 // newSession opens the input and finds out where everything goes. Nothing is
@@ -78,13 +80,16 @@ func (s *session) openInput() error {
 func (s *session) route() error {
 	if s.o.provider == mockName {
 		var err error
-		if s.mock, err = startMock(s.o); err != nil {
+		if s.mock, err = startMock(s.o, s.dry); err != nil {
 			return err
 		}
 	}
 	var err error
-	s.router, err = newRouter(s.o, s.e, s.mock.url())
-	return err
+	if s.router, err = newRouter(s.o, s.e, s.mock.url()); err != nil {
+		return err
+	}
+	s.router.pipe = s.in.Pipe()
+	return nil
 }
 
 // openOutput opens the results: a file is locked, repaired and indexed.
@@ -195,10 +200,14 @@ func (s *session) old(key string) (output.Row, bool) {
 	return s.file.Index().Lookup(key)
 }
 
-// hash is what an item would be sent as; its error is the line's or the
-// settings' fault.
+// hash is what an item would be sent as. An error is about the line; what is
+// wrong with the settings is kept for check.
 func (s *session) hash(it *input.Item) (uint64, error) {
 	t, err := s.router.route(it)
+	if f, ok := errors.AsType[*failure](err); ok {
+		s.fault.note(it.Line, f)
+		return 0, errors.New(f.msg)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -207,4 +216,30 @@ func (s *session) hash(it *input.Item) (uint64, error) {
 		return 0, err
 	}
 	return provider.HashSum(call), nil
+}
+
+// firstFault keeps the fault of the first line that has one. Safe for concurrent
+// use.
+type firstFault struct {
+	mu   sync.Mutex
+	line int
+	err  *failure
+}
+
+func (f *firstFault) note(line int, err *failure) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil || line < f.line {
+		f.line, f.err = line, err
+	}
+}
+
+// first is the fault, nil if there was none. It is called when no more can come.
+func (f *firstFault) first() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		return nil
+	}
+	return f.err
 }

@@ -40,7 +40,7 @@ func settingNames(flags []cli.Flag) []string {
 	var names []string
 	for _, name := range flagNames(flags) {
 		switch name {
-		case "help", "help-all", "print-config":
+		case "help", "help-all", "print-config", "json":
 		default:
 			names = append(names, name)
 		}
