@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -67,20 +68,25 @@ func BenchmarkResume(b *testing.B) {
 	info, _ := os.Stat(path)
 	b.SetBytes(info.Size())
 	best, wc := time.Hour, time.Hour
+	cpu, wcCPU := time.Hour, time.Hour
 	var rows int
 	var held uint64
 	for b.Loop() {
 		start := time.Now()
-		if err := exec.Command("wc", "-l", path).Run(); err != nil {
+		count := exec.Command("wc", "-l", path)
+		if err := count.Run(); err != nil {
 			b.Skip("no wc: ", err)
 		}
 		wc = min(wc, time.Since(start))
+		wcCPU = min(wcCPU, count.ProcessState.UserTime()+count.ProcessState.SystemTime())
 		start = time.Now()
+		used := cpuTime()
 		f, err := Open(path, Options{ReadOnly: true})
 		if err != nil {
 			b.Fatal(err)
 		}
 		best = min(best, time.Since(start))
+		cpu = min(cpu, cpuTime()-used)
 		rows = f.Index().Len()
 		var before, after runtime.MemStats
 		runtime.GC()
@@ -93,7 +99,18 @@ func BenchmarkResume(b *testing.B) {
 	}
 	b.ReportMetric(float64(best)/float64(wc), "x-wc")
 	b.ReportMetric(best.Seconds(), "s-best")
+	b.ReportMetric(float64(cpu)/float64(wcCPU), "cpu-x-wc")
+	b.ReportMetric(float64(cpu)/float64(rows), "cpu-ns/row")
 	b.ReportMetric(float64(held)/float64(rows), "B/id")
+}
+
+// cpuTime is that of this process so far.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func BenchmarkAppendRow(b *testing.B) {

@@ -135,21 +135,20 @@ func (f *File) append(line []byte) error {
 
 // appendWhole writes line, once more if it fails, and leaves no part of it.
 func (f *File) appendWhole(line []byte) error {
-	n, err := f.file.Write(line)
-	if err == nil {
-		return nil
-	}
-	for range 2 {
+	for try := 0; ; try++ {
+		n, err := f.file.Write(line)
+		if err == nil {
+			return nil
+		}
 		if n > 0 {
 			if cut := f.file.Truncate(f.size); cut != nil {
 				return errors.Join(err, cut) // the next Open cuts it
 			}
 		}
-		if n, err = f.file.Write(line); err == nil {
-			return nil
+		if try == 1 {
+			return err
 		}
 	}
-	return err
 }
 
 // note remembers which row is superseded by the one at f.size.

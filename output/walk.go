@@ -196,40 +196,43 @@ func walkString(b []byte, i int) int {
 			i += 8
 		}
 		for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' {
-			i++
+			i++ // of the last seven bytes only
 		}
-		if i >= len(b) || b[i] < ' ' {
+		switch {
+		case i >= len(b) || b[i] < ' ':
 			return -1
-		}
-		if b[i] == '"' {
+		case b[i] == '"':
 			return i + 1
 		}
-		if i = walkEscape(b, i+1); i < 0 {
+		if i++; i < len(b) && simpleEscape(b[i]) {
+			i++
+			continue
+		}
+		if i = walkHex(b, i); i < 0 {
 			return -1
 		}
 	}
 }
 
-// walkEscape returns the index behind the escape whose letter is at i, or -1.
-func walkEscape(b []byte, i int) int {
-	if i >= len(b) {
+func simpleEscape(c byte) bool {
+	switch c {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return true
+	}
+	return false
+}
+
+// walkHex returns the index behind the escape whose u is at i, or -1.
+func walkHex(b []byte, i int) int {
+	if i+5 > len(b) || b[i] != 'u' {
 		return -1
 	}
-	switch b[i] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i + 1
-	case 'u':
-		if i+5 > len(b) {
+	for _, c := range b[i+1 : i+5] {
+		if _, ok := hexDigit(c); !ok {
 			return -1
 		}
-		for _, c := range b[i+1 : i+5] {
-			if _, ok := hexDigit(c); !ok {
-				return -1
-			}
-		}
-		return i + 5
 	}
-	return -1
+	return i + 5
 }
 
 func walkNumber(b []byte, i int) int {
@@ -294,7 +297,7 @@ func next(b []byte, i int, mode walkMode) int {
 }
 
 func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n') {
+	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\t' || b[i] == '\r' || b[i] == '\n') {
 		i++
 	}
 	return i
