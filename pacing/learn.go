@@ -77,9 +77,13 @@ func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
 	}
 	e := evidence{now: now, held: held, hint: o.Hint, answer: l.tempo.answer, tolerance: l.tempo.tolerance(held)}
 	reason, byRate := "overloaded", false
-	if o.Signal == Overloaded {
+	switch {
+	case l.tempo.answer == 0 && l.permits.taken == 0:
+		reason, byRate = "everything refused so far", true
+		l.window.restart()
+	case o.Signal == Overloaded:
 		l.window.overloaded(e)
-	} else {
+	default:
 		reason, byRate = l.throttled(f, e)
 	}
 	if l.pacer.on {

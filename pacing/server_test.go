@@ -112,6 +112,7 @@ type rateServer struct {
 	early    bool  // headers are as of admission
 	shown    *tank // the headers of requests show this one instead
 	round    float64
+	minute   float64 // reported as the limit of requests instead of the burst
 	early0   map[int][]Quota
 }
 
@@ -159,7 +160,11 @@ func (s *rateServer) report() []Quota {
 		if unit == 1 {
 			left = math.Floor(max(0, b.level))
 		}
-		out = append(out, Quota{Resource: Resource(i), Limit: b.most, Remaining: left,
+		limit := b.most
+		if i == int(Requests) && s.minute > 0 {
+			limit = s.minute
+		}
+		out = append(out, Quota{Resource: Resource(i), Limit: limit, Remaining: left,
 			Reset: seconds(max(0, (b.most-b.level)/b.rate))})
 	}
 	return out
