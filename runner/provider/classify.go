@@ -45,7 +45,7 @@ func (s *signal) error() *Error {
 	v := s.judge()
 	e := &Error{
 		Class: v.class, Scope: v.scope, Patient: v.patient, NoShrink: v.noShrink, DeadEndpoint: v.dead, Advice: v.advice,
-		Status: s.status, Type: clip(s.typ, 200), Code: clip(s.code, 200),
+		Status: s.status, Type: clip(clean(s.typ), 200), Code: clip(clean(s.code), 200),
 		Message: s.message(), RequestID: clip(s.requestID(), 200),
 	}
 	switch {
@@ -120,13 +120,10 @@ func (s *signal) meets(r *rule) bool {
 			return false
 		}
 	}
-	if r.plain && !s.plain || r.unhinted && s.hint() > 0 {
+	if r.plain && !s.plain || r.unhinted && s.hinted() || r.named && !s.namesModel() {
 		return false
 	}
-	switch {
-	case r.named:
-		return s.namesModel()
-	case r.words == nil && r.phrases == nil && r.whole == nil:
+	if r.words == nil && r.phrases == nil && r.whole == nil {
 		return true
 	}
 	for _, w := range r.words {

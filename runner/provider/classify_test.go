@@ -77,12 +77,14 @@ var rows = []row{
 	{name: "money in a 200", status: 200, body: `{"error":{"message":"m","type":"insufficient_quota","code":"insufficient_quota"}}`, want: wantSpent},
 	{name: "money wrapped by a gateway as JSON", status: 500, body: `{"error":{"message":"litellm.APIError: AnthropicException - {\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"x\",\"details\":{\"error_code\":\"contract_spend_limit_reached\"}}}","type":null,"param":null,"code":"500"}}`, want: wantSpent},
 	{name: "money wrapped as a Python dict", status: 429, body: `{"error":{"message":"Error code: 429 - {'error': {'message': 'x', 'type': 'insufficient_quota'}}","type":"throttling_error","code":"429"}}`, want: wantSpent},
+	{name: "money wrapped twice", status: 500, body: `{"error":"upstream {x}: {\"message\":\"{\\\"error\\\":{\\\"type\\\":\\\"insufficient_quota\\\"}}\"}"}`, want: wantSpent},
 	{name: "money in plain text", status: 400, body: `Your credit balance is too low to access the API`, want: wantSpent},
 
 	// A lane's end.
 	{name: "14 gemini per day", status: 429, body: `[{"error":{"code":429,"message":"You exceeded your current quota, please check your plan and billing details. * Quota exceeded for metric: x, limit: 50\nPlease retry in 25.3s.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"25s"}]}}]`, want: wantDaily},
 	{name: "14 gemini limit: 0", status: 429, body: `{"error":{"code":429,"message":"You exceeded your current quota. Quota exceeded for metric: generate_content_free_tier_requests, limit: 0, model: x","status":"RESOURCE_EXHAUSTED"}}`, want: wantDaily},
 	{name: "C17 free models per day, no reset", status: 429, body: `{"error":{"code":429,"message":"Rate limit exceeded: free-models-per-day. Add credits"}}`, want: wantDaily},
+	{name: "49 per day with a header", status: 429, headers: "retry-after: 600", body: `{"error":{"message":"Rate limit reached on requests per day (RPD): Limit 200, Used 200, Requested 1.","type":"requests","code":"rate_limit_exceeded"}}`, want: wantThrottl},
 	{name: "15 gemini key", status: 400, body: `[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}]`, want: wantKey},
 	{name: "15 gemini precondition", status: 400, body: `{"error":{"code":400,"message":"User location is not supported for the API use.","status":"FAILED_PRECONDITION"}}`, want: wantKey},
 	{name: "16 anthropic 401", status: 401, body: `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`, want: wantKey},
@@ -155,6 +157,13 @@ var rows = []row{
 	{name: "35 301", status: 301, headers: "location: https://other.example/v1/messages?key=abc", want: wantPath},
 	{name: "35 308 relative", status: 308, headers: "location: /v2", body: "<html>moved</html>", want: wantPath},
 	{name: "https expected", status: 400, body: "Client sent an HTTP request to an HTTPS server.\n", want: wantPath},
+
+	{name: "33 azure network", status: 403, body: `{"error":{"code":"403","message":"Access denied due to Virtual Network/Firewall rules."}}`, want: wantKey},
+	{name: "33 a bare forbidden", status: 403, body: `{"message":"Forbidden"}`, want: wantKey},
+	{name: "37 403 of an item", status: 403, body: `{"error":{"message":"This image can't be used","type":"invalid_request_error"}}`, want: wantItem},
+	{name: "18 named at 400", status: 400, body: `{"error":{"message":"The requested model 'm-large-1' does not exist.","type":"invalid_request_error","code":null}}`, want: wantModel},
+	{name: "18 named at 404 in text", status: 404, body: `no model m-large-1 here`, want: wantModel},
+	{name: "18 part of a name", status: 404, body: `{"error":{"message":"File xm-large-12 was not found"}}`, want: wantItem},
 
 	// x-should-retry.
 	{name: "36 500 no", status: 500, headers: "x-should-retry: false", body: `{"type":"error","error":{"type":"api_error","message":"m"}}`, want: want{class: ServerError, noRetry: true}},
@@ -279,4 +288,3 @@ func TestClassify(t *testing.T) {
 		}
 	}
 }
-

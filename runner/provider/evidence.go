@@ -80,10 +80,26 @@ func (s *signal) namesModel() bool {
 	var body struct {
 		Model string `json:"model"`
 	}
-	if json.Unmarshal(s.request, &body) != nil || body.Model == "" {
+	if json.Unmarshal(s.request, &body) != nil || len(body.Model) < 2 {
 		return false
 	}
-	return strings.Contains(s.text(), strings.ToLower(body.Model))
+	message, model := s.text(), strings.ToLower(body.Model)
+	for {
+		i := strings.Index(message, model)
+		if i < 0 {
+			return false
+		}
+		end := i + len(model)
+		if (i == 0 || !wordByte(message[i-1])) && (end == len(message) || !wordByte(message[end])) {
+			return true
+		}
+		message = message[end:]
+	}
+}
+
+// hinted says whether the headers or the body ask for a wait.
+func (s *signal) hinted() bool {
+	return first(s.header, "Retry-After") != "" || first(s.header, "Retry-After-Ms") != "" || s.hint() > 0
 }
 
 // named is the status that the error's codes name: a number from 400 to 599 first,

@@ -8,9 +8,9 @@ type rule struct {
 	words    []string // a trailing * stands for any end
 	phrases  []string
 	whole    []string // the message and nothing else
-	named    bool     // the message names the request's model
-	plain    bool     // the body is not JSON: it comes from something before the API
-	unhinted bool     // only if the body asks for no wait
+	named    bool     // only if the message names the request's model
+	plain    bool     // only if the body is not JSON: it comes from something before the API
+	unhinted bool     // only if nothing asks for a wait
 	unless   []string // words or phrases that rule it out
 	verdict
 }
@@ -33,7 +33,7 @@ const (
 	adviseModel  = "check the model's name and that the key may use it, then run the same command again"
 	adviseDaily  = "wait for the quota's next day or raise it, then run the same command again"
 	adviseSettle = "settle this in the provider's console, then run the same command again"
-	adviseWall   = "a firewall in front of the API refused this machine: try another network or ask its operator"
+	adviseWall   = "something in front of the API refused this machine: check the key, try another network or ask its operator"
 	adviseStream = "long answers come through with --stream"
 )
 
@@ -42,6 +42,7 @@ var (
 	badKey   = verdict{class: AuthError, scope: WholeRun, advice: adviseKey}
 	account  = verdict{class: AuthError, scope: WholeRun, advice: adviseSettle}
 	badPath  = verdict{class: Rejected, scope: WholeRun, advice: advisePath}
+	walled   = verdict{class: AuthError, scope: WholeRun, advice: adviseWall}
 	noModel  = verdict{class: Rejected, scope: WholeLane, advice: adviseModel}
 	hopeless = verdict{class: Rejected, scope: ItemOnly}
 	throttle = verdict{class: RateLimited}
@@ -138,6 +139,7 @@ var reach = []rule{
 	{statuses: []int{404}, words: []string{"notfounderror"}, verdict: noModel},
 	{statuses: []int{404}, phrases: []string{"model:", "does not exist or you do not have access"}, verdict: noModel},
 	{statuses: []int{404}, named: true, verdict: noModel},
+	{statuses: []int{400, 403}, named: true, phrases: []string{"does not exist", "not found", "unknown model"}, verdict: noModel},
 	{words: []string{"quota_per_day", "quota_of_zero"},
 		verdict: verdict{class: RateLimited, scope: WholeLane, advice: adviseDaily}},
 	{statuses: []int{429}, phrases: []string{"per-day", "per day"}, unhinted: true,
@@ -146,7 +148,9 @@ var reach = []rule{
 	{statuses: []int{401, 407}, verdict: badKey},
 	{statuses: []int{403}, words: []string{"permission_error", "permission_denied", "permissiondenied"},
 		verdict: verdict{class: AuthError, scope: WholeLane, advice: adviseModel}},
-	{statuses: []int{403}, plain: true, verdict: verdict{class: AuthError, scope: WholeRun, advice: adviseWall}},
+	{statuses: []int{403}, plain: true, verdict: walled},
+	{statuses: []int{403}, phrases: []string{"firewall rules", "virtual network"}, verdict: walled},
+	{statuses: []int{403}, whole: []string{"", "forbidden", "access denied"}, verdict: walled},
 	{statuses: []int{404}, plain: true, verdict: badPath},
 	{statuses: []int{404}, whole: []string{"", "not found", "file not found", "resource not found", "404 not found"}, verdict: badPath},
 	{statuses: []int{404}, phrases: []string{"invalid url", "unknown request url", "unrecognized request url",

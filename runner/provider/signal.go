@@ -257,23 +257,35 @@ func (s *signal) addWord(word string, inner bool) {
 // the body that they got into a string of their own.
 func (s *signal) addMessage(m string, depth int) {
 	m = m[:min(len(m), longestText)]
-	i := strings.IndexAny(m, "{[")
-	if i >= 0 && depth < deepest {
-		if v, err := decode([]byte(m[i:])); err == nil {
-			if strings.TrimSpace(m[:i]) == "" {
-				before := len(s.texts)
-				s.collect(v, depth+1, true)
-				if len(s.texts) > before {
-					return // the wrapped message says it better
-				}
-			} else {
-				s.addText(m)
-				s.collect(v, depth+1, true)
-				return
-			}
-		}
+	wrapped, at := unwrap(m)
+	if wrapped == nil || depth >= deepest {
+		s.addText(m)
+		return
 	}
-	s.addText(m)
+	before := len(s.texts)
+	if strings.TrimSpace(m[:at]) != "" {
+		s.addText(m)
+	}
+	s.collect(wrapped, depth+1, true)
+	if len(s.texts) == before { // nothing that says it better
+		s.addText(m)
+	}
+}
+
+// unwrap finds an object in a text, and where it begins; nil if there is none.
+func unwrap(m string) (v any, at int) {
+	for range 4 { // a brace may come before it
+		i := strings.IndexByte(m[at:], '{')
+		if i < 0 {
+			return nil, 0
+		}
+		at += i
+		if v, err := decode([]byte(m[at:])); err == nil {
+			return v, at
+		}
+		at++
+	}
+	return nil, 0
 }
 
 func (s *signal) addText(m string) {

@@ -59,9 +59,12 @@ func ours(e *Error, err error) bool {
 		e.Class, e.Scope = InvalidResponse, ItemOnly
 	case errors.Is(err, context.Canceled):
 		e.Class = Canceled
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), strings.Contains(err.Error(), "too many open files"):
 		e.Local, e.NoShrink = true, true
 		e.Advice = "too many open files: lower --concurrency or raise the limit (ulimit -n)"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		e.Local, e.NoShrink = true, true
+		e.Advice = "no local port is free: lower --concurrency"
 	default:
 		return false
 	}
