@@ -35,7 +35,7 @@ type Params struct {
 	RPM, TPM, ITPM, OTPM int
 	// Burst is how many requests a full bucket holds. 0: RPM/60. Token buckets hold ten seconds' worth.
 	Burst int
-	// RA says how a bucket's refusal names the wait: "s" (as 0: whole seconds in retry-after), "ms" (retry-after-ms),
+	// RA says how a bucket's refusal names the wait: "s" (also when empty: whole seconds in retry-after), "ms" (retry-after-ms),
 	// "both" or "no".
 	RA string
 	// NoHeaders leaves out the rate limit headers.

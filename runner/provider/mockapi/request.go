@@ -74,7 +74,6 @@ type request struct {
 	maxTokens     int
 	prompt        string
 	inputs        int
-	size          int
 	hash          uint64
 	attempt       int
 	missingMember string
@@ -141,7 +140,7 @@ func authorized(key string, h http.Header) bool {
 // parse walks the body once. The hash is that of the bytes as they came; whole keeps all of the prompt, not its beginning.
 func (s *Server) parse(body []byte, a api, whole bool) (request, error) {
 	sum := sha256.Sum256(body)
-	q := request{hash: binary.BigEndian.Uint64(sum[:8]), size: len(body), inputs: 1}
+	q := request{hash: binary.BigEndian.Uint64(sum[:8]), inputs: 1}
 	w, _ := s.walkers.Get().(*walker)
 	if w == nil {
 		w = &walker{}
