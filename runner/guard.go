@@ -160,8 +160,8 @@ func (r *Runner) observe(l *lane, x exchange, v verdict) {
 	}
 	since := l.bare
 	l.mu.Unlock()
-	if since.IsZero() || now.Sub(since) < suspectAfter || !l.lim.Status().Floor {
-		return
+	if since.IsZero() || now.Sub(since) < suspectAfter {
+		return // in that time without an answer the limit or the pace is at its floor
 	}
 	r.halt(stop{
 		reason:  Aborted,
