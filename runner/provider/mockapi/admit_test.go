@@ -73,7 +73,7 @@ func TestBucketObeysItsOwnHint(t *testing.T) {
 				query := "?latency=0&rpm=600&burst=3&ra=ms"
 				body := `{"model":"m","messages":[],"input":"x"}`
 				start, ok := time.Now(), 0
-				for ok < 100 {
+				for ok < 40 {
 					a := post(s, path+query, body)
 					if a.Code == 200 {
 						ok++
@@ -89,9 +89,9 @@ func TestBucketObeysItsOwnHint(t *testing.T) {
 					}
 					time.Sleep(1)
 				}
-				// 3 at once, 97 at 10 a second.
-				if took := time.Since(start); took < 9700*time.Millisecond || took > 9710*time.Millisecond {
-					t.Errorf("100 requests took %v, want 9.7s", took)
+				// 3 at once, 37 at 10 a second.
+				if took := time.Since(start); took < 3700*time.Millisecond || took > 3710*time.Millisecond {
+					t.Errorf("40 requests took %v, want 3.7s", took)
 				}
 			})
 		})
@@ -227,7 +227,7 @@ func TestModelsHaveTheirOwnBuckets(t *testing.T) {
 				t.Errorf("%s: got %d, want %d", c.body, got, c.want)
 			}
 		}
-		for i := range 2 * maxModels {
+		for i := range maxModels + 20 {
 			post(s, path, strings.Replace(messagesBody, `"m"`, strconv.Quote(strconv.Itoa(i)), 1))
 		}
 		if got := len(s.states["ok"].buckets); got > maxModels+1 {
@@ -251,7 +251,7 @@ func fate(a reply) string {
 
 // TestUnkind: the shares are as the table says, and what happens to an attempt follows from seed, body and number only.
 func TestUnkind(t *testing.T) {
-	const items = 4000
+	const items = 1500
 	run := func(seed uint64, backwards bool) (fates [items]string, counts map[string]int) {
 		s := New(Config{Seed: seed, Params: Params{Latency: None}})
 		counts = make(map[string]int)
@@ -266,7 +266,7 @@ func TestUnkind(t *testing.T) {
 	}
 	a, counts := run(1, false)
 	for what, percent := range map[string]float64{"200": 91, "429": 5, "529": 2, "drop": 1, "cut": 1} {
-		if got := float64(counts[what]) / items * 100; got < percent*0.6 || got > percent*1.4 {
+		if got := float64(counts[what]) / items * 100; got < percent*0.5 || got > percent*1.6 {
 			t.Errorf("got %.1f %% %s, want about %g %%", got, what, percent)
 		}
 	}
