@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,9 +34,9 @@ func Answer(a provider.Answer) (json.RawMessage, *provider.Error) {
 	case len(b) == 0:
 		return nil, cut(a, "the answer ended before its JSON began")
 	case b[0] == '<':
-		return nil, Invalid(a, "the answer is a page of HTML or XML, not JSON")
+		return nil, Invalid(a, "the answer is a page of HTML or XML, not JSON: "+excerpt(b))
 	case b[0] != '{' && b[0] != '[':
-		return nil, Invalid(a, "the answer is not a JSON object")
+		return nil, Invalid(a, "the answer is not a JSON object: "+excerpt(b))
 	}
 	if jsontext.Value(b).IsValid(jsontext.AllowDuplicateNames(true)) {
 		return compact(b), nil
@@ -59,6 +60,18 @@ func checkSyntax(a provider.Answer, b []byte) *provider.Error {
 		return Invalid(a, "the answer has something after its JSON")
 	}
 	return nil
+}
+
+// excerpt is the beginning of a body that is no JSON, on one line.
+func excerpt(b []byte) string {
+	const most = 120
+	s := strings.Join(strings.Fields(string(validUTF8(b[:min(len(b), 4*most)]))), " ")
+	for i := range s {
+		if i >= most {
+			return s[:i] + "…"
+		}
+	}
+	return s
 }
 
 // Invalid is the error of an answer that can't be used.

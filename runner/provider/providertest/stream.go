@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -94,21 +95,41 @@ func stream(t *testing.T, p provider.Provider, s Stream) {
 	cuts(t, p, s)
 }
 
-// splits reads the stream in two pieces, at every byte, and byte by byte.
+// splits reads the stream in two pieces, at every byte, and byte by byte. What is
+// assembled depends on nothing but the events.
 func splits(t *testing.T, p provider.Provider, s Stream, want json.RawMessage) {
 	all := s.Events + s.After
-	check := func(at int, src io.Reader) {
-		got, _, err := assemble(p, &s.Call, src, true)
-		if err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("split at %d: got %s, %+v, want %s", at, got, err, want)
+	events := read(strings.NewReader(all))
+	for i := range all {
+		got := read(io.MultiReader(strings.NewReader(all[:i]), strings.NewReader(all[i:])))
+		if !slices.Equal(got, events) {
+			t.Fatalf("split at %d: got events %q, want %q", i, got, events)
 		}
 	}
-	for i := range all {
-		check(i, io.MultiReader(strings.NewReader(all[:i]), strings.NewReader(all[i:])))
+	for name, src := range map[string]io.Reader{
+		"byte by byte": iotest.OneByteReader(strings.NewReader(all)),
+		"with CRLF":    iotest.HalfReader(strings.NewReader(strings.ReplaceAll(all, "\n", "\r\n"))),
+		"with CR":      strings.NewReader(strings.ReplaceAll(all, "\n", "\r")),
+		"with BOM":     strings.NewReader("\xef\xbb\xbf" + all),
+		"unended":      strings.NewReader(strings.TrimRight(all, "\n")),
+	} {
+		got, _, err := assemble(p, &s.Call, src, true)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: got %s, %+v, want %s", name, got, err, want)
+		}
 	}
-	check(-1, iotest.OneByteReader(strings.NewReader(all)))
-	crlf := strings.ReplaceAll(all, "\n", "\r\n")
-	check(-2, iotest.HalfReader(strings.NewReader(crlf)))
+}
+
+// read lists the events of a stream.
+func read(src io.Reader) (events []string) {
+	r := sse.NewReader(src, nil)
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return append(events, err.Error())
+		}
+		events = append(events, e.Name+": "+string(e.Data))
+	}
 }
 
 // cuts ends the stream at every byte, with an error and without.

@@ -17,14 +17,13 @@ import (
 	"bytes"
 	"errors"
 	"io"
-
-	"llmbatch/runner/provider"
 )
 
 // MaxEvent is the most data that one event may have, in bytes.
 const MaxEvent = 64 << 20
 
-// ErrTooLarge is returned for an event with more than MaxEvent bytes of data.
+// ErrTooLarge is returned for an event with more than MaxEvent bytes of data: what
+// the server sends can't be used.
 var ErrTooLarge = errors.New("an event of the stream is larger than 64 MB")
 
 // Event is one event.
@@ -315,12 +314,3 @@ func matchPing(data []byte, pattern string) pingState {
 }
 
 func isPing(name string) bool { return name == "ping" || name == "keepalive" }
-
-// Oversize returns the error of a stream that Next ended with ErrTooLarge, nil
-// for any other end.
-func Oversize(err error) *provider.Error {
-	if !errors.Is(err, ErrTooLarge) {
-		return nil
-	}
-	return &provider.Error{Class: provider.InvalidResponse, Message: err.Error()}
-}

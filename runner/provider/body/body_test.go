@@ -1,0 +1,207 @@
+package body
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"llmbatch/input"
+	"llmbatch/runner/provider"
+)
+
+// walked lists what a walk yields, as name=value.
+func walked(w Walk) (got []string) {
+	for w.Next() {
+		got = append(got, string(w.Name)+"="+string(w.Value))
+	}
+	return got
+}
+
+func TestWalk(t *testing.T) {
+	tests := []struct {
+		in   string
+		want []string
+	}{
+		{`{}`, nil},
+		{` { "a" : 1 , "b":[1,{"a":2}],"c":"x\"}" } `, []string{"a=1", `b=[1,{"a":2}]`, `c="x\"}"`}},
+		{`{"\u0061\n":null,"a":"\\","a":true}`, []string{"a\n=null", `a="\\"`, "a=true"}},
+		{`{"":{}}`, []string{"={}"}},
+		{`[]`, nil},
+		{`[ 1 , "a]" ,[[]], {"a":["}"]} ,-1.50e3]`, []string{"=1", `="a]"`, "=[[]]", `={"a":["}"]}`, "=-1.50e3"}},
+		// What is no object or array, or ends too early, yields what it can.
+		{``, nil}, {`null`, nil}, {`"{}"`, nil},
+		{`{"a":1,"b"`, []string{"a=1"}}, {`{"a":1,"b":`, []string{"a=1"}}, {`{"a":1,x}`, []string{"a=1"}}, {`{"a" 1}`, nil}, {`{"a`, nil}, {`{"a":]`, nil},
+		{`[1,"a`, []string{"=1", `="a`}},
+	}
+	for _, tt := range tests {
+		w := Members([]byte(tt.in))
+		if strings.HasPrefix(tt.in, "[") {
+			w = Elements([]byte(tt.in))
+		}
+		if got := walked(w); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.in, got, tt.want)
+		}
+	}
+	if got := walked(Members([]byte(`["a"]`))); got != nil {
+		t.Errorf("got members %q of an array, want none", got)
+	}
+	if got := walked(Elements([]byte(`{"a":1}`))); got != nil {
+		t.Errorf("got elements %q of an object, want none", got)
+	}
+}
+
+func FuzzWalk(f *testing.F) {
+	for _, s := range []string{`{"a":{"b":[1,"\\\"",null]},"c":1.50}`, `[{},[],"\u00e9",true]`, `{"a":]`, `{"a`, "{\"\\", `[,,]`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		members, elements := walked(Members(data)), walked(Elements(data))
+		v := jsontext.Value(data)
+		if !v.IsValid() {
+			return
+		}
+		var want []string
+		d := jsontext.NewDecoder(bytes.NewReader(data))
+		kind := v.Kind()
+		if kind == '{' || kind == '[' {
+			_, _ = d.ReadToken()
+			for d.PeekKind() != '}' && d.PeekKind() != ']' {
+				name := ""
+				if kind == '{' {
+					tok, _ := d.ReadToken()
+					name = tok.String()
+				}
+				value, _ := d.ReadValue()
+				want = append(want, name+"="+string(value))
+			}
+		}
+		if got := append(members, elements...); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s: got %q, want %q", data, got, want)
+		}
+	})
+}
+
+func TestInt(t *testing.T) {
+	for in, want := range map[string]int64{
+		"0": 0, "12": 12, "9007199254740993": 9007199254740993, "1e2": 100, "5.9": 5, "-3": 0, "1e400": 0, "1e300": 1 << 53,
+		"99999999999999999999": 1 << 53, `"7"`: 0, "null": 0, "": 0, "{}": 0,
+	} {
+		if got := Int([]byte(in)); got != want {
+			t.Errorf("%s: got %d, want %d", in, got, want)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{
+		`""`: "", `"a"`: "a", `"\u00e9\n"`: "é\n", `"\ud83d\ude00"`: "😀", `"\ud83d"`: "\ufffd", "\"a\xff\"": "a\ufffd",
+		"": "", "null": "", "7": "", `"`: "",
+	} {
+		if got := Text([]byte(in)); got != want {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+		if got := Word([]byte(in), "a", "b"); got != want {
+			t.Errorf("%s: got word %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	obj := []byte(` { "a" : 1.0, "b":[ 1 ] }`)
+	tests := []struct{ name, got, want string }{
+		{"insert", string(Insert(obj, "m", []byte(`"x"`))), ` {"m":"x", "a" : 1.0, "b":[ 1 ] }`},
+		{"insert in an empty object", string(Insert([]byte(`{ }`), "m", []byte(`1`))), `{"m":1 }`},
+		{"insert in no object", string(Insert(nil, "m", []byte(`1`))), ``},
+		{"set", string(Set(obj, "a", []byte(`2`))), `{"a":2,"b":[ 1 ]}`},
+		{"set what is new", string(Set(obj, "c", []byte(`2`))), `{"a":1.0,"b":[ 1 ],"c":2}`},
+		{"set in an empty object", string(Set([]byte(`{}`), "c", []byte(`2`))), `{"c":2}`},
+		{"append", string(Append([]byte(`[ 1 ,"]"]`), []byte(`2`))), `[1,"]",2]`},
+		{"append to nothing", string(Append([]byte(`[]`), []byte(`2`))), `[2]`},
+		{"build", string(Build([]byte(`{"b":2,"\"":3}`), Field{"a", []byte("1")}, Field{"b", []byte("1")}, Field{"c", nil})), `{"a":1,"b":2,"\"":3}`},
+		{"first", string(First("", "a\"", "b")), `"a\""`},
+		{"no first", string(First("")), ``},
+		{"first raw", string(FirstRaw(nil, json.RawMessage("null"), json.RawMessage("1"))), `1`},
+		{"wrapped", string(Wrapped([]byte(`[{"error":{"a":1}}]`))), `{"a":1}`},
+		{"not wrapped", string(Wrapped([]byte(`[{"error":null}]`))), ``},
+	}
+	for _, tt := range tests {
+		if tt.got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+func TestFields(t *testing.T) {
+	var f Fields
+	for _, m := range []struct{ name, value string }{
+		{"s", `"a\ud83d"`}, {"n", "1"}, {"l", "[ ]"}, {"o", `{"x":1}`}, {"z", "null"},
+		{"s", `"\ude00"`}, {"n", "2"}, {"l", "[1]"}, {"l", "[2,3]"}, {"l", "[]"}, {"o", `{"y":1}`}, {"z", `"t"`}, {"s", "null"}, {"s", `""`},
+	} {
+		f.Extend(m.name, []byte(m.value))
+	}
+	want := `{"s":"a\ud83d\ude00","n":2,"l":[ 1,2,3],"o":{"y":1},"z":"t"}`
+	if got := string(f.JSON()); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := string(f.Get("s")); got != `"a\ud83d\ude00"` {
+		t.Errorf("got s %s", got)
+	}
+	f.Set("s", []byte("7"))
+	f.Set("new", []byte("8"))
+	if got, want := string(f.JSON()), `{"s":7,"n":2,"l":[ 1,2,3],"o":{"y":1},"z":"t","new":8}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := f.Get("none"); got != nil {
+		t.Errorf("got %s for a member that is not there, want nil", got)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	tests := []struct {
+		name, in, want string
+		class          provider.Class
+		says           string
+	}{
+		{name: "compact", in: `{"a":"b c"}`, want: `{"a":"b c"}`},
+		{name: "spaced", in: "\xef\xbb\xbf\n\n{ \"a\" :\t[1, 2.50,\"x y\"] }\r\n", want: `{"a":[1,2.50,"x y"]}`},
+		{name: "array", in: `[ {} ]`, want: `[{}]`},
+		{name: "invalid bytes", in: "{\"a\":\"\xe2\x82 b\xff\"}", want: "{\"a\":\"\ufffd\ufffd b\ufffd\"}"},
+		{name: "surrogate", in: `{"a":"\ud83d", "b":1}`, want: `{"a":"\ud83d","b":1}`},
+		{name: "names twice", in: `{"a":1,"a":2}`, want: `{"a":1,"a":2}`},
+		{name: "html", in: "\n<html>\n <b>Log  in</b>", class: provider.InvalidResponse, says: "<html> <b>Log in</b>"},
+		{name: "text", in: "no\x00 healthy upstream " + strings.Repeat("é", 300), class: provider.InvalidResponse, says: "no\x00 healthy upstream éé"},
+		{name: "cut", in: `{"a":[1`, class: provider.Truncated, says: "too early"},
+	}
+	for _, tt := range tests {
+		before := tt.in
+		got, err := Answer(provider.Answer{Status: 200, Body: []byte(tt.in)})
+		if string(got) != tt.want || before != tt.in {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+		if tt.class == "" && err == nil {
+			continue
+		}
+		if err == nil || err.Class != tt.class || err.Status != 200 || !strings.Contains(err.Message, tt.says) || len(err.Message) > 300 {
+			t.Errorf("%s: got %+v, want %s with %q", tt.name, err, tt.class, tt.says)
+		}
+	}
+	// The bytes of a body that is compact are used as they are.
+	in := []byte(` {"a":1}`)
+	if got, _ := Answer(provider.Answer{Status: 200, Body: in}); &got[0] != &in[1] {
+		t.Error("got a copy of a compact body, want the same bytes")
+	}
+}
+
+func TestLineErrorColumn(t *testing.T) {
+	e, ok := MissingModel(&input.Item{BodyOffset: 40}).(*input.LineError)
+	if !ok || e.Col != 41 {
+		t.Errorf("got %+v, want column 41", e)
+	}
+	if e := MissingModel(&input.Item{}).(*input.LineError); e.Col != 0 {
+		t.Errorf("got column %d of an unknown place, want 0", e.Col)
+	}
+}
