@@ -79,7 +79,7 @@ func (s *session) compare(it *input.Item, hash uint64) error {
 	done := ok && (row.Status == output.OK || row.Status == output.Failed && !s.o.retryFailed)
 	if done && row.Hash != 0 && hash != 0 && row.Hash != hash {
 		if f.changes++; len(f.changed) < mostNamed {
-			f.changed = append(f.changed, fmt.Sprintf("%s:%d: id %s is done, but its line has changed since", s.in.Name(), it.Line, it.ID))
+			f.changed = append(f.changed, fmt.Sprintf("%s:%d: id %s is done, with another request", s.in.Name(), it.Line, it.ID))
 		}
 		done = s.o.onChanged != "rerun"
 	}
@@ -121,10 +121,10 @@ func (s *session) changedError() error {
 	}
 	msg := strings.Join(s.found.changed, "\n")
 	if more := s.found.changes - len(s.found.changed); more > 0 {
-		msg += fmt.Sprintf("\nand %d more", more)
+		msg += fmt.Sprintf("\n… and %d more", more)
 	}
-	return usagef("%s", msg).
-		hint("the request is the line with --model, --system and the like; nothing was sent").
+	return usagef("%s changed since the results in %s; nothing was sent:\n%s", plural(s.found.changes, "request has", "requests have"), s.out, msg).
+		hint("a request is the line with --model, --system and the like").
 		hint("run them again with --on-changed rerun, start over with --fresh, or choose another file with -o FILE")
 }
 
@@ -164,5 +164,10 @@ func inputError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return usagef("%w", err)
+	bad, ok := errors.AsType[*input.Errors](err)
+	if !ok {
+		return usagef("%w", err)
+	}
+	return usagef("%s; nothing was sent:\n%w", plural(bad.Count, "bad line", "bad lines"), err).
+		hint("mend them, or run the others with --skip-invalid")
 }

@@ -72,7 +72,7 @@ func shownValue(c *cli.Context, o *options, name string) string {
 	case "header":
 		var shown []string
 		for _, h := range o.header.Value() {
-			shown = append(shown, quoteYAML(hideHeader(h)))
+			shown = append(shown, doubleQuoted(hideHeader(h)))
 		}
 		return "[" + strings.Join(shown, ", ") + "]"
 	case "base-url":
@@ -91,10 +91,13 @@ func shownValue(c *cli.Context, o *options, name string) string {
 // quoteYAML writes s as one YAML scalar on one line.
 func quoteYAML(s string) string {
 	if s == "" || strings.ContainsAny(s, "\n,[]{}#") {
-		n := yaml.Node{Kind: yaml.ScalarNode, Value: s, Style: yaml.DoubleQuotedStyle}
-		return marshalled(&n)
+		return doubleQuoted(s)
 	}
 	return marshalled(s)
+}
+
+func doubleQuoted(s string) string {
+	return marshalled(&yaml.Node{Kind: yaml.ScalarNode, Value: s, Style: yaml.DoubleQuotedStyle})
 }
 
 func marshalled(v any) string {

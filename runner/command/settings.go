@@ -190,7 +190,8 @@ func trimFloat(f float64) string { return fmt.Sprintf("%g", f) }
 
 // checkTogether refuses settings that contradict each other.
 func checkTogether(o *options) error {
-	set := func(flag string) bool { return o.from[flag] != fromDefault && o.from[flag] != "" }
+	// What a settings file says for other runs is no contradiction.
+	set := func(flag string) bool { return o.from[flag] == "flag" || o.from[flag] == envName(flag) }
 	switch {
 	case o.template != "" && o.templateFile != "":
 		return usagef("%s and %s exclude each other", label(o, "template"), label(o, "template-file"))
