@@ -118,6 +118,12 @@ func (d *Display) run(interval time.Duration) {
 	defer close(d.done)
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
+	if d.mode == Log { // rates need a first sample
+		s := d.snapshot()
+		d.mu.Lock()
+		d.rates.add(s)
+		d.mu.Unlock()
+	}
 	for {
 		if d.mode == Bar {
 			d.draw()
@@ -185,13 +191,11 @@ func sameWork(a, b Status) bool {
 // logLine is the line of the Log mode with its end. d.mu is held.
 func (d *Display) logLine(s Status) []byte {
 	d.rates.add(s)
-	var line []byte
+	line := plainLine
 	if d.json {
-		line = jsonLine(s, &d.rates)
-	} else {
-		line = []byte(Sanitize(plainLine(s, &d.rates)))
+		line = jsonLine
 	}
-	return append(line, '\n')
+	return []byte(Sanitize(line(s, &d.rates, time.Now())) + "\n")
 }
 
 // draw draws the bar over the one that stands there.
@@ -201,7 +205,7 @@ func (d *Display) draw() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.rates.add(s)
-	line := barLine(s, &d.rates, width)
+	line := barLine(s, &d.rates, width, time.Now())
 	if line == d.line {
 		return
 	}
@@ -282,13 +286,13 @@ func columns(w io.Writer) int {
 }
 
 // jsonLine is the state as one object, with the names of the summary.
-func jsonLine(s Status, r *rates) []byte {
+func jsonLine(s Status, r *rates, now time.Time) string {
 	v := map[string]any{
-		"time": time.Now().UTC().Format(time.RFC3339), "level": "INFO", "msg": "progress",
+		"time": now.UTC().Format(time.RFC3339), "level": "INFO", "msg": "progress",
 		"done": s.Done, "ok": s.OK, "failed": s.Failed, "gave_up": s.GaveUp, "waiting": s.Waiting,
 		"in_flight": s.InFlight, "limit": s.Limit, "throttled": s.Throttled, "requests": s.Requests,
 		"input_tokens": s.InputTokens, "output_tokens": s.OutputTokens,
-		"tokens_per_second": int64(r.tokens()), "elapsed_ms": s.Elapsed.Milliseconds(),
+		"tokens_per_second": r.tokens(), "elapsed_ms": s.Elapsed.Milliseconds(),
 	}
 	if s.Total >= 0 {
 		v["total"] = s.Total
@@ -296,10 +300,10 @@ func jsonLine(s Status, r *rates) []byte {
 	if s.HasCost {
 		v["cost"] = s.Cost
 	}
-	if eta, ok := r.eta(s, time.Now()); ok {
+	if eta, ok := r.eta(s, now); ok {
 		v["eta_ms"] = eta.Milliseconds()
 	}
-	if s.gated(time.Now()) {
+	if s.gated(now) {
 		v["gate_until"], v["gate_reason"] = s.Gate.UTC().Format(time.RFC3339), s.GateReason
 	}
 	if s.Note != "" {
@@ -310,5 +314,5 @@ func jsonLine(s Status, r *rates) []byte {
 		delete(v, "cost")
 		line, _ = json.Marshal(v)
 	}
-	return line
+	return string(line)
 }

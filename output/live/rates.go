@@ -37,7 +37,7 @@ func (r *rates) add(s Status) {
 }
 
 // tokens is output tokens a second over the last minute.
-func (r *rates) tokens() float64 {
+func (r *rates) tokens() int64 {
 	if len(r.past) < 2 {
 		return 0
 	}
@@ -45,7 +45,7 @@ func (r *rates) tokens() float64 {
 	if b.at <= a.at {
 		return 0
 	}
-	return float64(b.tokens-a.tokens) / (b.at - a.at).Seconds()
+	return int64(float64(b.tokens-a.tokens)/(b.at-a.at).Seconds() + 0.5)
 }
 
 // eta is how long the rest takes at the rate of the last minute, behind a gate

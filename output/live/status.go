@@ -6,16 +6,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
 	"github.com/schollz/progressbar/v3"
 )
 
 // Status is the state of a run at one moment. Counts are of items unless they
 // say otherwise.
 type Status struct {
-	Total    int // items of the run; -1: unknown, the input is a pipe
-	Done     int // items with a final row, those of earlier runs included if Total counts them
+	Total int // items of the run; -1: unknown, the input is a pipe
+	// Done is items with a final row. What an earlier run did is in it from the
+	// first snapshot on, or in neither Done nor Total: else the ETA is off.
+	Done     int
 	OK       int
 	Failed   int
 	GaveUp   int
@@ -43,7 +45,8 @@ func (s Status) gated(now time.Time) bool { return s.Gate.After(now) }
 // segment is one figure of the line.
 type segment struct {
 	long, short string
-	rank        int // what is left out first has the highest
+	rank        int    // what is left out first has the highest
+	more        string // a longer form of short, cut to the room that is left; "": none
 }
 
 // The ranks, from what is needed most. A figure that is zero loses its place
@@ -68,7 +71,7 @@ func count[N int | int64](long, short string, n N, rank int) segment {
 	if n == 0 {
 		rank += rankZero
 	}
-	return segment{long + " " + number(int64(n)), short + " " + number(int64(n)), rank}
+	return segment{long: long + " " + number(int64(n)), short: short + " " + number(int64(n)), rank: rank}
 }
 
 // segments are the figures of the bar mode's line, in the order of their places.
@@ -77,87 +80,101 @@ func segments(s Status, r *rates, now time.Time) []segment {
 	if s.Total >= 0 {
 		done += "/" + number(int64(s.Total))
 	}
-	segs := []segment{{done, done, rankCount}}
+	segs := []segment{{long: done, short: done, rank: rankCount}}
 	if s.Note != "" {
-		note := Sanitize(s.Note)
-		segs = append(segs, segment{note, note, rankGate})
+		note := oneLine(s.Note)
+		segs = append(segs, segment{long: note, short: clip(note, 12), rank: rankGate, more: note})
 	}
 	if s.gated(now) {
-		// The date as soon as the hour alone could be taken for another day's.
-		layout := "15:04:05"
-		if s.Gate.Sub(now) > 12*time.Hour {
-			layout = "Jan 2 15:04"
-		}
-		until := "paused until " + s.Gate.In(now.Location()).Format(layout)
-		short := "until " + s.Gate.In(now.Location()).Format(strings.TrimSuffix(layout, ":05"))
-		if why := Sanitize(s.GateReason); why != "" {
-			until, short = until+" ("+clip(why, 40)+")", short+" "+clip(why, 12)
-		}
-		segs = append(segs, segment{until, short, rankGate})
+		segs = append(segs, gate(s, now))
 	}
 	fly := fmt.Sprintf("%s/%s", number(int64(s.InFlight)), number(int64(s.Limit)))
 	segs = append(segs,
 		count("ok", "ok", s.OK, rankOK),
 		count("failed", "fail", s.Failed+s.GaveUp, rankFailed),
 		count("waiting", "wait", s.Waiting, rankWaiting),
-		segment{"in flight " + fly, "fly " + fly, rankFlight},
+		segment{long: "in flight " + fly, short: "fly " + fly, rank: rankFlight},
 		count("429s", "429s", s.Throttled, rankThrottled))
-	if t := r.tokens(); t >= 0.5 {
-		segs = append(segs, segment{number(int64(t+0.5)) + " tokens/s", number(int64(t+0.5)) + "/s", rankTokens})
-	} else {
-		segs = append(segs, segment{"0 tokens/s", "0/s", rankTokens + rankZero})
+	tokens := segment{long: number(r.tokens()) + " tokens/s", short: brief(r.tokens()) + " t/s", rank: rankTokens}
+	if r.tokens() == 0 {
+		tokens.rank += rankZero
 	}
+	segs = append(segs, tokens)
 	if s.HasCost {
-		segs = append(segs, segment{"cost " + money(s.Cost), money(s.Cost), rankCost})
+		segs = append(segs, segment{long: "cost " + money(s.Cost), short: money(s.Cost), rank: rankCost})
 	}
 	if s.Lanes > 1 {
-		segs = append(segs, segment{number(int64(s.Lanes)) + " lanes", number(int64(s.Lanes)) + " lanes", rankLanes})
+		lanes := number(int64(s.Lanes)) + " lanes"
+		segs = append(segs, segment{long: lanes, short: lanes, rank: rankLanes})
 	}
 	if eta, ok := r.eta(s, now); ok {
-		segs = append(segs, segment{"ETA " + duration(eta), "ETA " + coarse(eta), rankETA})
+		segs = append(segs, segment{long: "ETA " + duration(eta), short: "ETA " + coarse(eta), rank: rankETA})
 	}
 	return segs
 }
 
+// gate says until when nothing is sent and why; the day as soon as the hour
+// alone could be taken for another day's.
+func gate(s Status, now time.Time) segment {
+	layout, brief := "15:04:05", "15:04"
+	switch far := s.Gate.Sub(now); {
+	case far > 6*24*time.Hour:
+		layout, brief = "Jan 2 15:04", "Jan 2 15:04"
+	case far > 12*time.Hour:
+		layout, brief = "Mon 15:04", "Mon 15:04"
+	}
+	at := s.Gate.In(now.Location())
+	seg := segment{long: "paused until " + at.Format(layout), short: "until " + at.Format(brief), rank: rankGate}
+	if why := oneLine(s.GateReason); why != "" {
+		seg.more = seg.short + " " + why
+		seg.long += " (" + clip(why, 40) + ")"
+		seg.short += " " + clip(why, 10)
+	}
+	return seg
+}
+
 // The bar's width in columns: below the least it says nothing, above the most it
-// takes room from nothing but looks.
+// takes room from nothing but looks. On a narrow terminal figures go first.
 const (
 	minBar = 3
 	maxBar = 24
+	narrow = 60
 )
 
 // barLine is the line of the bar mode, at most width-1 columns long: a full last
-// column makes some terminals wrap.
-func barLine(s Status, r *rates, width int) string {
+// column makes some terminals wrap. Times of day are in now's zone.
+func barLine(s Status, r *rates, width int, now time.Time) string {
 	room := max(width-1, 1)
-	frame := len("100% ") + len("  ")
+	segs := segments(s, r, now)
 	if s.Total <= 0 {
-		frame = len("⠋") // a spinner of one column and a space
+		return clip(spinner(s, fit(segs, room-len("| "))), room)
 	}
-	segs := segments(s, r, time.Now())
-	text := fit(segs, room-frame-minBar)
-	if s.Total <= 0 {
-		return clip(spinner(s, text), room)
+	frame, least := len("100%  "), minBar+1
+	if width < narrow {
+		least = 0
 	}
-	bar := min(maxBar, room-frame-utf8.RuneCountInString(text))
-	if bar < minBar { // too narrow for any bar
-		return clip(text, room)
+	text := fit(segs, room-frame-least)
+	bar := min(maxBar, room-frame-1-uniseg.StringWidth(text))
+	if bar < minBar {
+		bar = 0
 	}
 	return clip(drawBar(s, bar)+"  "+text, room)
 }
 
 // fit joins segments to at most room columns: the long forms if they fit, else
-// the short ones, without the least needed as long as there are too many.
+// the short ones, without the least needed as long as there are too many; then
+// what says why nothing is sent takes the room that is left.
 func fit(segs []segment, room int) string {
 	long := join(segs, func(s segment) string { return s.long })
-	if utf8.RuneCountInString(long) <= room {
+	if uniseg.StringWidth(long) <= room {
 		return long
 	}
 	segs = append([]segment(nil), segs...)
 	for {
 		text := join(segs, func(s segment) string { return s.short })
-		if utf8.RuneCountInString(text) <= room || len(segs) == 1 {
-			return text
+		left := room - uniseg.StringWidth(text)
+		if left >= 0 || len(segs) == 1 {
+			return stretch(segs, left)
 		}
 		last := 0
 		for i, s := range segs {
@@ -165,8 +182,27 @@ func fit(segs []segment, room int) string {
 				last = i
 			}
 		}
+		if len(segs) == 2 && segs[last].rank == rankGate { // better cut than left out
+			keep := uniseg.StringWidth(segs[last].short) + left
+			segs[last].short, segs[last].more = clip(segs[last].short, keep), ""
+			if keep > len("until 00:00") {
+				continue
+			}
+		}
 		segs = append(segs[:last], segs[last+1:]...)
 	}
+}
+
+// stretch joins short forms, the first that has more to say by left columns longer.
+func stretch(segs []segment, left int) string {
+	return join(segs, func(s segment) string {
+		if s.more == "" || left <= 0 {
+			return s.short
+		}
+		longer := clip(s.more, uniseg.StringWidth(s.short)+left)
+		left = 0
+		return longer
+	})
 }
 
 func join(segs []segment, form func(segment) string) string {
@@ -199,15 +235,14 @@ func spinner(s Status, text string) string {
 }
 
 // plainLine is the line of the log mode, in whole words.
-func plainLine(s Status, r *rates) string {
-	now := time.Now()
+func plainLine(s Status, r *rates, now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s progress: %d", now.Format(time.DateTime), s.Done)
 	if s.Total >= 0 {
 		fmt.Fprintf(&b, "/%d", s.Total)
 	}
 	fmt.Fprintf(&b, " done, %d ok, %d failed, %d gave up, %d waiting, %d/%d in flight, 429s %d, %s tokens/s",
-		s.OK, s.Failed, s.GaveUp, s.Waiting, s.InFlight, s.Limit, s.Throttled, number(int64(r.tokens()+0.5)))
+		s.OK, s.Failed, s.GaveUp, s.Waiting, s.InFlight, s.Limit, s.Throttled, number(r.tokens()))
 	if s.HasCost {
 		b.WriteString(", cost " + money(s.Cost))
 	}
@@ -220,11 +255,11 @@ func plainLine(s Status, r *rates) string {
 	if s.gated(now) {
 		b.WriteString(", paused until " + s.Gate.In(now.Location()).Format(time.DateTime))
 		if s.GateReason != "" {
-			b.WriteString(" (" + s.GateReason + ")")
+			b.WriteString(" (" + oneLine(s.GateReason) + ")")
 		}
 	}
 	if s.Note != "" {
-		b.WriteString(", " + s.Note)
+		b.WriteString(", " + oneLine(s.Note))
 	}
 	return b.String()
 }
@@ -242,6 +277,14 @@ func number(n int64) string {
 	return scaled(float64(n)/1e9) + "G"
 }
 
+// brief is number with thousands from 1,000 on.
+func brief(n int64) string {
+	if n < 1000 || n >= 10_000 {
+		return number(n)
+	}
+	return scaled(float64(n)/1e3) + "k"
+}
+
 // scaled cuts, never rounds up: 999,999 of a million is not "1.0M" of them.
 func scaled(f float64) string {
 	if f >= 100 {
@@ -251,8 +294,11 @@ func scaled(f float64) string {
 	return strconv.Itoa(tenths/10) + "." + strconv.Itoa(tenths%10)
 }
 
-// money shows four decimals while it is small, two later.
+// money shows four decimals while it is small, then two, then none.
 func money(c float64) string {
+	if c >= 1000 {
+		return strconv.FormatFloat(c, 'f', 0, 64)
+	}
 	if c < 1 {
 		return strconv.FormatFloat(c, 'f', 4, 64)
 	}
