@@ -24,9 +24,10 @@ type lane struct {
 	flights   flights
 	queue     queue
 
-	seq   int64 // last launched
-	epoch int64 // launches up to this one were made before the last cut
-	full  bool  // the last cut was a ceiling's
+	seq   int64  // last launched
+	epoch int64  // launches up to this one were made before the last cut
+	full  bool   // the last cut was a ceiling's
+	whole window // before the cuts since a launch was last accepted
 	limit int
 	peak  int
 	probe bool          // the next launch goes against the headers

@@ -76,15 +76,23 @@ func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
 		return
 	}
 	e := evidence{now: now, held: held, hint: o.Hint, answer: l.tempo.answer, tolerance: l.tempo.tolerance(held)}
+	if l.gate.step == 0 {
+		l.whole = l.window
+	}
 	reason, byRate := "overloaded", false
 	switch {
 	case l.tempo.answer == 0 && l.permits.taken == 0:
-		reason, byRate = "everything refused so far", true
-		l.window.restart()
+		reason, byRate = "nothing answered yet", true
 	case o.Signal == Overloaded:
 		l.window.overloaded(e)
+		l.whole.overloaded(evidence{now: now, held: l.whole.size})
 	default:
 		reason, byRate = l.throttled(f, e)
+	}
+	if l.permits.taken == 0 && (l.gate.step > 0 || l.tempo.answer == 0) {
+		// Nothing was accepted since the first of these cuts and nothing is held: the
+		// server refuses everything, which says nothing about how much it can hold.
+		l.window.restore(l.whole, now)
 	}
 	if l.pacer.on {
 		l.window.threshold = math.Inf(1) // the pacer guards; the window gets out of its way

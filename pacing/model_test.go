@@ -1,7 +1,6 @@
 package pacing
 
 import (
-	"math"
 	"math/rand/v2"
 )
 
@@ -65,6 +64,11 @@ func openAILike(uint64) server {
 
 func withErrors(seed uint64) server {
 	return &capServer{n: 50, errors: 0.05, rand: rand.New(rand.NewPCG(seed, 5))}
+}
+
+// deaf takes 1,000 at once, but refuses everything for a while.
+func deaf(from, to float64) func(uint64) server {
+	return func(uint64) server { return &capServer{n: 1000, deaf: span{from, to}} }
 }
 
 func resize(n int) func(server) { return func(s server) { s.(*capServer).n = n } }
@@ -151,7 +155,10 @@ func models() []model {
 		{id: "11b", what: "cap 20, 200 ms, 200 wide", work: atMost(socket(1000, 0.2), 200), server: capped(20, 0), ratio: 1.12, refused: 4},
 		{id: "11c", what: "500 ms, 256 wide, default start", work: socket(5000, 0.5), server: capped(1000, 0), ratio: 1.27, refused: 0},
 		{id: "11d", what: "500 ms, 256 wide, fixed", work: pinned(socket(5000, 0.5)), server: capped(1000, 0), ratio: 1.03, refused: 0},
-		{id: "11e", what: "20 ms, start 40, deaf for a second", work: startingAt(socket(2000, 0.02), 40), server: func(uint64) server { return &capServer{n: 1000, deaf: span{0, 1}} }, ratio: math.Inf(1), refused: 5},
-		{id: "11f", what: "20 ms, start 4, deaf for a second", work: socket(2000, 0.02), server: func(uint64) server { return &capServer{n: 1000, deaf: span{0, 1}} }, ratio: math.Inf(1), refused: 5},
+		{id: "11e", what: "20 ms, start 40, deaf for the first second", work: startingAt(socket(2000, 0.02), 40), server: deaf(0, 1), ratio: 3, refused: 5},
+		{id: "11f", what: "20 ms, start 4, deaf for the first second", work: socket(2000, 0.02), server: deaf(0, 1), ratio: 3, refused: 5},
+		{id: "11g", what: "20 ms, deaf from 1 to 2 s", work: socket(40000, 0.02), server: deaf(1, 2), ratio: 3, refused: 5},
+		{id: "11h", what: "LLM, deaf from 100 to 110 s", work: llm(10000), server: deaf(100, 110), ratio: 1.2, refused: 5},
+		{id: "11i", what: "cap 50, deaf from 100 to 160 s", work: llm(3000), server: func(uint64) server { return &capServer{n: 50, deaf: span{100, 160}} }, ratio: 1.2, refused: 5},
 	}
 }

@@ -23,7 +23,7 @@ const (
 // then a probe that grows with the cube of time, until the next cut. A probe
 // that fails where the last one failed doubles the hold.
 type window struct {
-	most, start        float64
+	most               float64
 	increase, decrease float64
 
 	size      float64
@@ -35,16 +35,8 @@ type window struct {
 }
 
 func newWindow(most, start, increase, decrease float64) window {
-	w := window{most: most, start: min(start, most), increase: increase, decrease: decrease, blocked: -1}
-	w.restart()
-	return w
-}
-
-// restart forgets all cuts: a server that has refused everything so far has
-// told nothing about how much it holds, so slow start is not over.
-func (w *window) restart() {
-	w.size, w.threshold, w.plateau = w.start, math.Inf(1), math.Inf(1)
-	w.hold, w.since = probeScale, -rarestProbe
+	return window{most: most, increase: increase, decrease: decrease, size: min(start, most),
+		threshold: math.Inf(1), plateau: math.Inf(1), hold: probeScale, since: -rarestProbe, blocked: -1}
 }
 
 func (w *window) limit() int { return int(max(1, min(w.most, math.Floor(w.size+0.5)))) }
@@ -140,6 +132,14 @@ func (w *window) overloaded(e evidence) {
 // spare is a refusal that no ceiling explains: the window is not at fault.
 func (w *window) spare(now time.Duration) {
 	w.plateau, w.threshold, w.hold, w.since = w.size, w.size, probeScale, now
+}
+
+// restore undoes cuts that were made since it was as before.
+func (w *window) restore(before window, now time.Duration) {
+	if before.size >= w.size {
+		before.blocked, before.since = w.blocked, now
+		*w = before
+	}
 }
 
 // pause: nothing is learnt before this time.
