@@ -142,7 +142,8 @@ func withoutID(t *testing.T, line []byte) []byte {
 // Lines come out as they went in, however the reads fall.
 func FuzzLines(f *testing.F) {
 	f.Add("a\nb\r\n\n\ufeffc", uint8(1), uint16(100))
-	f.Add(strings.Repeat("x", 300)+"\n"+strings.Repeat("y", 70_000)+"\nz", uint8(0), uint16(1000))
+	f.Add(strings.Repeat("x", 300)+"\n"+strings.Repeat("y", 3000)+"\nz", uint8(0), uint16(1000))
+	f.Add(strings.Repeat("long", 20_000)+"\na\n\nb\nc", uint8(0), uint16(1000)) // more than a line behind one too long
 	f.Add("\n\n\n", uint8(2), uint16(1))
 	f.Fuzz(func(t *testing.T, in string, mode uint8, most uint16) {
 		var r io.Reader = strings.NewReader(in)

@@ -73,7 +73,7 @@ type lineSource struct {
 	r    io.Reader
 	max  int
 	bigs chan []byte // buffers for long lines: they bound the memory in use
-	rest []byte      // the begin of a line, in the buffer of the chunk before
+	rest []byte      // what was read of the next line, in the buffer of the chunk before
 	line int
 	off  int64
 	err  error
@@ -96,6 +96,10 @@ func (s *lineSource) next(ctx context.Context, c *chunk) error {
 		}
 	}
 	n, empty := copy(c.buf, rest), 0
+	if end := bytes.LastIndexByte(c.buf[:n], '\n'); end >= 0 { // behind a line that was too long
+		s.rest = c.buf[end+1 : n]
+		return s.cut(c, end+1)
+	}
 	for {
 		if n > s.max {
 			return s.tooLong(c, n)
