@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -69,7 +70,7 @@ func (s *signal) judge() verdict {
 		}
 		v = s.rest()
 	}
-	if v.class == Rejected && v.scope == ItemOnly && found {
+	if found && v.scope == ItemOnly {
 		return v
 	}
 	switch s.shouldRetry() {
@@ -112,7 +113,7 @@ func (s *signal) first(rules []rule) (verdict, bool) {
 
 // meets says whether the answer shows a sign of the rule.
 func (s *signal) meets(r *rule) bool {
-	if len(r.statuses) > 0 && !contains(r.statuses, s.status) {
+	if len(r.statuses) > 0 && !slices.Contains(r.statuses, s.status) {
 		return false
 	}
 	for _, u := range r.unless {
@@ -177,13 +178,4 @@ func redirect(location string) string {
 		return "the server redirects to another path"
 	}
 	return "the server redirects to " + u.Scheme + "://" + u.Host + " (not followed: the key would go there too)"
-}
-
-func contains(list []int, n int) bool {
-	for _, v := range list {
-		if v == n {
-			return true
-		}
-	}
-	return false
 }

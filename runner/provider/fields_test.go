@@ -213,3 +213,13 @@ func FuzzClassify(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkClassify(b *testing.B) {
+	a := Answer{Status: 429, Header: http.Header{"Retry-After": {"2"}},
+		Body: []byte(`{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed your organization's rate limit of 30,000 input tokens per minute"}}`)}
+	request := []byte(userRequest)
+	b.ReportAllocs()
+	for b.Loop() {
+		Classify(a, request)
+	}
+}

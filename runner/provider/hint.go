@@ -13,8 +13,12 @@ func (s *signal) hint() time.Duration {
 	if s.wait > 0 {
 		return s.wait
 	}
+	text := s.text()
+	if !strings.Contains(text, "try") && !strings.Contains(text, "wait") && !strings.Contains(text, "available") {
+		return 0 // the expression below is slow, and most messages ask for nothing
+	}
 	var longest time.Duration
-	for _, m := range waitWords.FindAllStringSubmatch(s.text(), 8) {
+	for _, m := range waitWords.FindAllStringSubmatch(text, 8) {
 		if !s.quotes(m[0]) {
 			longest = max(longest, wordsToDuration(m[1]))
 		}

@@ -4,6 +4,13 @@
 // Nothing here does I/O. The meaning of an answer is an *Error with a class
 // (what happened), a scope (how far it reaches) and hints; how often to try and
 // what it does to the limit is decided elsewhere.
+//
+// Answers are judged in one order. Money first, whatever the status and whatever
+// else the server says: a cap that is taken for a rate limit costs a night. Then
+// what can never pass for this item; then x-should-retry; then what ends the run
+// or the lane; then what may pass. Codes and types count before words, and words
+// only where a server puts its messages, never in what a model wrote, and not if
+// the item's own request holds them. Of a body, 4 MiB are read as an error.
 package provider
 
 import (

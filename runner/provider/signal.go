@@ -304,7 +304,7 @@ func (s *signal) addText(m string) {
 	if tooLargeForLimit(low) && !s.quotes("request too large") {
 		s.addWord("request_too_large_for_limit", false)
 	}
-	if quotaOfZero.MatchString(low) && !s.quotes("limit: 0") {
+	if strings.Contains(low, "limit: 0") && quotaOfZero.MatchString(low) && !s.quotes("limit: 0") {
 		s.addWord("quota_of_zero", false)
 	}
 }

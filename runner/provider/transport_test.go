@@ -116,9 +116,10 @@ func TestFromTransportOnTheWire(t *testing.T) {
 		"cutzip": {class: Truncated},
 	}
 	for name, answer := range answers {
-		addr := serveRaw(t, answer)
-		if got := judged(FromTransport(post(t, "http://"+addr))); got != want[name] {
-			t.Errorf("%s: got %+v, want %+v", name, got, want[name])
+		for _, client := range []bool{true, false} {
+			if got := judged(FromTransport(post(t, "http://"+serveRaw(t, answer), client))); got != want[name] {
+				t.Errorf("%s, with a client %v: got %+v, want %+v", name, client, got, want[name])
+			}
 		}
 	}
 	plain := httptest.NewServer(http.NotFoundHandler())
@@ -134,15 +135,16 @@ func TestFromTransportOnTheWire(t *testing.T) {
 		"refused":                 gone.URL,
 		"no such host":            "http://nowhere.invalid",
 	} {
-		e := FromTransport(post(t, address))
+		e := FromTransport(post(t, address, false))
 		if got, want := judged(e), (transportWant{class: ConnectionError, dead: true}); got != want {
 			t.Errorf("%s: got %+v, want %+v (%s)", name, got, want, e.Message)
 		}
 	}
 }
 
-// post sends a request and returns what goes wrong, also inside the answer.
-func post(t *testing.T, address string) error {
+// post sends a request, through a client or by the transport alone, and returns
+// what goes wrong, also inside the answer.
+func post(t *testing.T, address string, client bool) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -152,7 +154,11 @@ func post(t *testing.T, address string) error {
 	}
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport}).Do(req)
+	send := transport.RoundTrip
+	if client {
+		send = (&http.Client{Transport: transport}).Do
+	}
+	resp, err := send(req)
 	if err != nil {
 		return err
 	}
