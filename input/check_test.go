@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -19,7 +20,7 @@ func TestDuplicateIDs(t *testing.T) {
 	want := strings.Join([]string{
 		`p.jsonl:4:7: duplicate id "1": line 2 has it too`,
 		`    hint: give each line an id of its own, or none at all`,
-		`p.jsonl:5:14: duplicate id "\u0061": line 1 has it too`,
+		`p.jsonl:5:14: duplicate id "a": line 1 has it too`,
 		`    hint: give each line an id of its own, or none at all`,
 		`p.jsonl:8:7: duplicate id "a": line 1 has it too`,
 		`    hint: give each line an id of its own, or none at all`}, "\n")
@@ -309,4 +310,34 @@ func TestItemsAgreeWithCheck(t *testing.T) {
 	if i != len(checked) || i != 4000 {
 		t.Errorf("got %d items, Check %d, want 4000", i, len(checked))
 	}
+}
+
+// Iterations and reloads at the same time are independent.
+func TestConcurrentUse(t *testing.T) {
+	f := lines(t, 3000, promptLine)
+	items, err := all(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			again, err := all(f)
+			if err != nil || len(again) != len(items) {
+				t.Errorf("got %d items and error %v, want %d", len(again), err, len(items))
+			}
+		})
+	}
+	for part := range 3 {
+		wg.Go(func() {
+			for i := part; i < len(items); i += 3 {
+				want := items[i].Prompt
+				items[i].Forget()
+				if err := f.Reload(items[i]); err != nil || items[i].Prompt != want {
+					t.Errorf("item %d: Reload gave %q and error %v", i, items[i].Prompt, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

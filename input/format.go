@@ -114,12 +114,12 @@ func (p *parser) prompt(it *Item) *LineError {
 		m, _ := p.member(kPrompt)
 		return p.badAt(m.start, "the prompt is empty")
 	}
-	it.Format, it.Prompt = Prompt, text(v)
+	it.Format, it.Prompt = Prompt, p.text(v)
 	if v, bad = p.typed(kSystem, '"'); bad != nil {
 		return bad
 	}
 	if v != nil {
-		it.System = text(v)
+		it.System = p.text(v)
 	}
 	if it.Params, bad = p.typed(kParams, '{'); bad != nil {
 		return bad
@@ -140,7 +140,7 @@ func (p *parser) options(it *Item) *LineError {
 		return bad
 	}
 	if v != nil {
-		if it.Model = p.modelName(v); it.Model == "" {
+		if it.Model = p.shared(&p.model, v); it.Model == "" {
 			m, _ := p.member(kModel)
 			return p.badAt(m.start, `"model" is empty`)
 		}
@@ -222,19 +222,17 @@ func (p *parser) modelIn(it *Item, m member) *LineError {
 		if v[0] != '"' {
 			return p.badAt(in.start, `"model" is %s, want a string`, kindOf(v))
 		}
-		it.Model = p.modelName(v)
+		it.Model = p.shared(&p.model, v)
 	}
 	return nil
 }
 
-func (p *parser) modelName(v []byte) string {
-	if plainRun(v, 1) < len(v)-1 {
-		return text(v)
-	}
-	return share(&p.model, v[1:len(v)-1])
-}
-
 func (p *parser) messages(it *Item) *LineError {
+	if m, ok := p.member(kCustomID); ok {
+		bad := p.badAt(m.at, `"custom_id" beside "messages"`)
+		bad.Hint = `no request has such a field; here the id is called "id"`
+		return bad
+	}
 	if m, ok := p.member(kMessages); ok && p.has(kMessages) {
 		if v := p.raw(kMessages); v[0] != '[' {
 			return p.badAt(m.start, `"messages" is %s, want an array`, kindOf(v))
@@ -251,7 +249,7 @@ func (p *parser) messages(it *Item) *LineError {
 		if v[0] != '"' {
 			return p.badAt(m.start, `"model" is %s, want a string`, kindOf(v))
 		}
-		it.Model = p.modelName(v)
+		it.Model = p.shared(&p.model, v)
 	}
 	if bad := p.takeID(it, kID, kID); bad != nil {
 		return bad
@@ -323,10 +321,10 @@ func (p *parser) openAIBatch(it *Item) *LineError {
 		return bad
 	}
 	m, _ := p.member(kURL)
-	if bad = p.checkURL(m.start, text(v)); bad != nil {
+	it.Format, it.URL = OpenAIBatch, p.shared(&p.urlPath, v)
+	if bad = p.checkURL(m.start, it.URL); bad != nil {
 		return bad
 	}
-	it.Format, it.URL = OpenAIBatch, share(&p.urlPath, []byte(text(v)))
 	return p.wholeBody(it, kBody)
 }
 

@@ -173,35 +173,41 @@ func FuzzLines(f *testing.F) {
 			}
 			c.release()
 		}
-		off := 0
-		for i, line := range strings.Split(in, "\n") {
-			at := off
-			off += len(line) + 1
-			kept := strings.TrimSuffix(line, "\r")
-			from, to := trim([]byte(kept))
-			long := len(line) > src.max
-			if from == to && !long {
+		compareLines(t, in, src.max, got)
+	})
+}
+
+// compareLines tells whether got are the lines of in, but for blank ones.
+func compareLines(t *testing.T, in string, most int, got []record) {
+	t.Helper()
+	off := 0
+	for i, line := range strings.Split(in, "\n") {
+		at := off
+		off += len(line) + 1
+		kept := strings.TrimSuffix(line, "\r")
+		from, to := trim([]byte(kept))
+		long := len(line) > most
+		if from == to && !long {
+			continue
+		}
+		if len(got) == 0 {
+			if from == to {
 				continue
 			}
-			if len(got) == 0 {
-				if from == to {
-					continue
-				}
-				t.Fatalf("line %d %q is missing", i+1, line)
-			}
-			r := got[0]
-			if from == to && r.line != i+1 {
-				continue // a long blank line may be skipped
-			}
-			got = got[1:]
-			if r.line != i+1 || r.off != int64(at) || r.bad == nil && string(r.b) != kept || r.bad == nil && len(kept) > src.max || r.bad != nil && len(line) <= src.max {
-				t.Fatalf("got line %d at %d, bad %v, %q; want line %d at %d, %q", r.line, r.off, r.bad, r.b, i+1, at, kept)
-			}
+			t.Fatalf("line %d %q is missing", i+1, line)
 		}
-		if len(got) > 0 {
-			t.Fatalf("%d lines too many, first %+v", len(got), got[0])
+		r := got[0]
+		if from == to && r.line != i+1 {
+			continue // a long blank line may be skipped
 		}
-	})
+		got = got[1:]
+		if r.line != i+1 || r.off != int64(at) || r.bad == nil && string(r.b) != kept || r.bad == nil && len(kept) > most || r.bad != nil && len(line) <= most {
+			t.Fatalf("got line %d at %d, bad %v, %q; want line %d at %d, %q", r.line, r.off, r.bad, r.b, i+1, at, kept)
+		}
+	}
+	if len(got) > 0 {
+		t.Fatalf("%d lines too many, first %+v", len(got), got[0])
+	}
 }
 
 // A whole input never panics, has no id twice and is in order; bad lines too.

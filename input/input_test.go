@@ -92,6 +92,7 @@ var goodLines = []struct{ name, line, want string }{
 	{"openai", `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m", "messages":[]}}`,
 		`"a" openai model=m url=/v1/chat/completions body={"model":"m", "messages":[]}`},
 	{"openai, no method", `{"custom_id":"a","url":"/v1/embeddings","body":{"input":"x"},"metadata":1}`, `"a" openai url=/v1/embeddings body={"input":"x"} metadata=1`},
+	{"openai, slashes escaped", `{"custom_id":"a","url":"\/v1\/embeddings","body":{}}`, `"a" openai url=/v1/embeddings body={}`},
 	{"anthropic", `{"custom_id":"a","params":{"model":"m","max_tokens":1,"messages":[]}}`, `"a" anthropic model=m body={"model":"m","max_tokens":1,"messages":[]}`},
 	{"anthropic by id", `{"params":{},"id":"a"}`, `"a" anthropic body={}`},
 	// C52: ids are digits, not float64s.
@@ -167,6 +168,8 @@ var badLines = []struct{ line, want string }{
 	{`{"id":1,"prompt":"x","params":{"model":5}}`, `p.jsonl:1:40: "model" is a number, want a string`},
 	{`{"id":1,"messages":"x"}`, `p.jsonl:1:20: "messages" is a string, want an array`},
 	{`{"id":1,"messages":[ ]}`, `p.jsonl:1:20: "messages" is empty`},
+	{`{"custom_id":1,"messages":[1]}`, `p.jsonl:1:2: "custom_id" beside "messages"`},
+	{"\xff\xfe{\x00", `p.jsonl:1:1: invalid UTF-8: byte 0xff`},
 	{`{"id":1,"input":5}`, `p.jsonl:1:17: "input" is a number, want a string or an array`},
 	{`{"id":1,"messages":[1],"model":null}`, `p.jsonl:1:32: "model" is null, want a string`},
 	{`{"id":null,"prompt":"x"}`, `p.jsonl:1:7: "id" is null, want a string or a number`},

@@ -35,7 +35,8 @@ type Item struct {
 	// Index counts items from 0; blank lines are not counted.
 	Index int
 	// Line is the line's number from 1, Offset the position of its first byte in
-	// the decompressed input, Size its length in bytes without the line end.
+	// the decompressed input, Size its length in bytes without the line end. (Of a
+	// CSV row they take in the blank lines before it and its line end.)
 	Line   int
 	Offset int64
 	Size   int
@@ -64,7 +65,8 @@ type Item struct {
 	// Body is the request body as written for the other formats: a JSON object
 	// without the line's id and metadata.
 	Body json.RawMessage
-	// BodyOffset of Body in the line, for messages about it; 0 if unknown.
+	// BodyOffset of Body in the line, for messages about it; 0 if unknown. Where an
+	// id stood in front, the byte there is no brace but a comma or a space.
 	BodyOffset int
 
 	// Metadata is carried to the result, nil if absent.

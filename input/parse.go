@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The members that lines are told apart by and made of.
@@ -86,6 +88,7 @@ type parser struct {
 	tmpl    *renderer
 	header  func() []string // of a CSV file
 	sumAll  bool            // any line may turn bad and need its content id
+	scratch []byte          // for text with escapes
 	model   string          // the last ones, shared by the items that have the same
 	urlPath string
 }
@@ -138,15 +141,7 @@ func (p *parser) parse(r record, it *Item) *LineError {
 func (p *parser) walk(b []byte, from int) *LineError {
 	p.b, p.from = b, from
 	if !utf8.Valid(b[from:]) {
-		i := from
-		for {
-			r, n := utf8.DecodeRune(b[i:])
-			if r == utf8.RuneError && n == 1 {
-				return &LineError{Col: i + 1, Msg: fmt.Sprintf("invalid UTF-8: byte 0x%02x", b[i]),
-					Hint: utf8Hint}
-			}
-			i += n
-		}
+		return notUTF8(b, from)
 	}
 	if b[from] != '{' {
 		return p.noObject()
@@ -167,6 +162,21 @@ func (p *parser) walk(b []byte, from int) *LineError {
 		}
 	}
 	return nil
+}
+
+func notUTF8(b []byte, i int) *LineError {
+	for {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		i += n
+	}
+	bad := &LineError{Col: i + 1, Msg: fmt.Sprintf("invalid UTF-8: byte 0x%02x", b[i]), Hint: utf8Hint}
+	if bytes.HasPrefix(b, []byte{0xff, 0xfe}) || bytes.HasPrefix(b, []byte{0xfe, 0xff}) {
+		bad.Hint = "this looks like UTF-16: iconv -f UTF-16 -t UTF-8"
+	}
+	return bad
 }
 
 func (p *parser) noObject() *LineError {
@@ -221,7 +231,7 @@ func (p *parser) setID(it *Item, m member) *LineError {
 	it.ID, it.idAt, it.has = v, m.start, true
 	switch v[0] {
 	case '"':
-		it.Key = text(v)
+		it.Key = p.text(v)
 	case '{', '[', 't', 'f', 'n':
 		bad := p.badAt(m.start, "%q is %s, want a string or a number", m.name, kindOf(v))
 		bad.Hint = "leave it out to have the line known by its content"
@@ -244,10 +254,24 @@ func (p *parser) anonymous(it *Item) {
 	}
 }
 
-// share returns the string that b says, the last one if it is the same.
-func share(last *string, b []byte) string {
-	if string(b) != *last {
-		*last = string(b)
+// text returns what the JSON string v says; v is known to be valid.
+func (p *parser) text(v []byte) string {
+	if plainRun(v, 1) == len(v)-1 {
+		return string(v[1 : len(v)-1])
+	}
+	p.scratch, _ = jsontext.AppendUnquote(p.scratch[:0], v)
+	t := string(p.scratch)
+	if cap(p.scratch) > bigSize {
+		p.scratch = nil
+	}
+	return t
+}
+
+// shared is text for values that are the same in most lines: last is the one
+// before, returned again if it says the same.
+func (p *parser) shared(last *string, v []byte) string {
+	if plainRun(v, 1) < len(v)-1 || string(v[1:len(v)-1]) != *last {
+		*last = p.text(v)
 	}
 	return *last
 }

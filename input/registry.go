@@ -130,7 +130,7 @@ func (r *registry) count(sum uint64, n int) int {
 func (r *registry) repeats(it *Item) *LineError {
 	if sum, n, ok := asContentID(it.Key); ok {
 		if n <= r.count(sum, 0) {
-			return &LineError{Col: it.idAt + 1, Msg: fmt.Sprintf("duplicate id %.80s: an earlier line without id has it", it.ID)}
+			return &LineError{Col: it.idAt + 1, Msg: fmt.Sprintf("duplicate id %.80q: an earlier line without id has it", it.Key)}
 		}
 		r.like[it.Key] = it.Line
 	}
@@ -148,7 +148,7 @@ func (r *registry) repeats(it *Item) *LineError {
 		if r.seen.wide && s.extra[i] != extra || !r.seen.wide && !r.confirm(line, it.Key) {
 			continue
 		}
-		return &LineError{Col: it.idAt + 1, Msg: fmt.Sprintf("duplicate id %.80s: line %d has it too", it.ID, line),
+		return &LineError{Col: it.idAt + 1, Msg: fmt.Sprintf("duplicate id %.80q: line %d has it too", it.Key, line),
 			Hint: "give each line an id of its own, or none at all"}
 	}
 	r.seen.add(s, tag<<32|uint64(it.Line)&math.MaxUint32, extra)

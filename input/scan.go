@@ -290,15 +290,6 @@ func (s *scan) object(i, depth int, into *[]member) int {
 	}
 }
 
-// text returns what the JSON string v says; v is known to be valid.
-func text(v []byte) string {
-	if plainRun(v, 1) == len(v)-1 {
-		return string(v[1 : len(v)-1])
-	}
-	t, _ := jsontext.AppendUnquote(make([]byte, 0, len(v)), v)
-	return string(t)
-}
-
 // kindOf names the kind of a valid JSON value for messages.
 func kindOf(v []byte) string {
 	switch v[0] {
