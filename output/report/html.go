@@ -36,9 +36,7 @@ func HTML(w io.Writer, rows iter.Seq2[*output.Result, error], o PageOptions) err
 		if err != nil {
 			return err
 		}
-		if err := stats.AddWithHistory(r); err != nil {
-			return fmt.Errorf("attempts of %s: %w", idText(r.ID), err)
-		}
+		stats.Add(r)
 	}
 	if o.Location == nil {
 		o.Location = time.Local

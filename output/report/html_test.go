@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -39,6 +41,33 @@ func rowsOf(list ...*output.Result) iter.Seq2[*output.Result, error] {
 
 func TestPageGolden(t *testing.T) {
 	golden(t, "page.html", pageOf(t, night(60, 12*time.Second)))
+}
+
+// A file that a run still writes to: superseded rows count once, a torn last
+// line not at all.
+func TestPageOfAGrowingFile(t *testing.T) {
+	var file []byte
+	for r := range night(20, time.Second) {
+		if r.Index == 3 {
+			early := *r
+			early.Status = output.Waiting
+			file = output.AppendRow(file, &early)
+		}
+		file = output.AppendRow(file, r)
+	}
+	file = append(file, file[:100]...)
+	path := filepath.Join(t.TempDir(), "results.jsonl")
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := pageOf(t, night(20, time.Second))
+	// Written times are in whole milliseconds: the figures of the totals are the same.
+	end := []byte(`id="plots"`)
+	want, _, _ = bytes.Cut(want, end)
+	got, _, _ := bytes.Cut(pageOf(t, output.LastRows(path, false)), end)
+	if !bytes.Equal(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
 }
 
 func TestEmptyPage(t *testing.T) {

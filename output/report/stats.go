@@ -94,22 +94,8 @@ func NewStats() *Stats {
 	}
 }
 
-// AddWithHistory is Add with the attempts of earlier runs, as a results file
-// asks for. Its error says that they could not be read; the row counts all the same.
-func (s *Stats) AddWithHistory(r *output.Result) error {
-	if len(r.History) == 0 {
-		s.Add(r)
-		return nil
-	}
-	past, err := output.ParseAttempts(r.History)
-	all := *r
-	all.Attempts = append(past, r.Attempts...)
-	s.Add(&all)
-	return err
-}
-
-// Add takes one result with the attempts of this run: r.History is not looked
-// at. Rows that a later row of the same id replaces must not be added. r is not
+// Add takes one result with its Attempts: a row that was read has all of them
+// there, that of a run only the run's own, and History is not looked at. Rows that a later row of the same id replaces must not be added. r is not
 // kept.
 func (s *Stats) Add(r *output.Result) {
 	s.rows++
