@@ -223,3 +223,13 @@ func BenchmarkClassify(b *testing.B) {
 		Classify(a, request)
 	}
 }
+
+// No error is as long as that, so such an answer is only checked for its end.
+func TestLongAnswerWithoutUse(t *testing.T) {
+	body := `{"error":{"code":"insufficient_quota"},"x":"` + strings.Repeat("y", mostParsed) + `"}`
+	for answer, want := range map[string]Class{body: InvalidResponse, body[:len(body)-1]: Truncated} {
+		if e := Classify(Answer{Status: 200, Body: []byte(answer)}, nil); e.Class != want || e.Scope != Passing || len(e.Message) > longestMessage {
+			t.Errorf("got %s %d %.40q, want %s", e.Class, e.Scope, e.Message, want)
+		}
+	}
+}
