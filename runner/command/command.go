@@ -20,6 +20,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -96,13 +98,23 @@ func newApp(e *env) *cli.App {
 	for _, c := range app.Commands {
 		c.HideHelpCommand = true
 		c.OnUsageError = app.OnUsageError
-		c.CustomHelpTemplate = helpTemplate(c)
 	}
-	app.CustomAppHelpTemplate = appHelpTemplate(app)
+	if asksHelp(e.args) {
+		for _, c := range app.Commands {
+			c.CustomHelpTemplate = helpTemplate(c)
+		}
+		app.CustomAppHelpTemplate = appHelpTemplate(app)
+	}
 	app.Action = func(c *cli.Context) error {
 		return cli.ShowAppHelp(c)
 	}
 	return app
+}
+
+// asksHelp says whether the help texts may be wanted: making them is half of what
+// the command line costs a start.
+func asksHelp(args []string) bool {
+	return len(args) == 0 || slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(strings.TrimLeft(a, "-"), "h") })
 }
 
 // version is what the build recorded, "(devel)" for a build from a checkout

@@ -38,12 +38,10 @@ func reportCommand(e *env) *cli.Command {
 func reportText(e *env, path string, asJSON bool) error {
 	stats := report.NewStats()
 	for r, err := range output.LastRows(path, false) {
-		if err == nil {
-			err = stats.AddWithHistory(r)
-		}
 		if err != nil {
 			return readError(err)
 		}
+		stats.Add(r)
 	}
 	if asJSON {
 		data, err := json.MarshalIndent(stats.Summary(), "", "  ")

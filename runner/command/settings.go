@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -17,9 +18,10 @@ const fromDefault = "default"
 func settle(c *cli.Context, e *env, o *options) error {
 	o.from = map[string]string{}
 	names := settingNames(c.Command.Flags)
+	typed := c.LocalFlagNames()
 	for _, name := range names {
 		o.from[name] = fromDefault
-		if c.IsSet(name) {
+		if slices.Contains(typed, name) {
 			o.from[name] = "flag"
 			continue
 		}
