@@ -243,8 +243,29 @@ func TestCheckPrepares(t *testing.T) {
 	}
 }
 
+// A line without id that is refused later keeps its content id.
+func TestRejectWithoutID(t *testing.T) {
+	f := open(t, "p.jsonl", strings.Repeat(`{"prompt":"x"}`+"\n", 2), Options{LetThrough: true})
+	items, err := all(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := keys(items)
+	for _, it := range []*Item{items[1], items[0]} {
+		f.Reject(it, errors.New("no model"))
+	}
+	if got := keys(items); got != want || items[0].Bad == nil || items[0].Index != 0 || items[0].Line != 1 {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	var checked []string
+	if bad := errorsOf(t, f, CheckFuncs{Prepare: func(*Item) (uint64, error) { return 0, errors.New("no model") },
+		Each: func(it *Item, _ uint64) error { checked = append(checked, it.Key); return nil }}); bad != nil || strings.Join(checked, " ") != want {
+		t.Errorf("Check: got %s and %v, want %s", checked, bad, want)
+	}
+}
+
 func TestCheckEnds(t *testing.T) {
-	f := lines(t, 20_000, chatLine)
+	f := lines(t, 8000, chatLine)
 	stop := errors.New("stop")
 	n := 0
 	err := f.Check(t.Context(), CheckFuncs{Each: func(*Item, uint64) error {
@@ -264,7 +285,7 @@ func TestCheckEnds(t *testing.T) {
 		}
 		return 0, nil
 	}})
-	if !errors.Is(err, context.Canceled) || calls.Load() == 20_000 {
+	if !errors.Is(err, context.Canceled) || calls.Load() == 8000 {
 		t.Errorf("got %v after %d items, want a canceled context", err, calls.Load())
 	}
 }

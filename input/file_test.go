@@ -26,7 +26,7 @@ func keys(items []*Item) string {
 // C24: a line has no length at which it is cut or lost.
 func TestLongLines(t *testing.T) {
 	var b strings.Builder
-	sizes := []int{10, 65_535, 65_536, 66_068, 131_072, 1 << 20, 15 << 20, 20, 5 << 20, 300_000, 7}
+	sizes := []int{10, 65_535, 65_536, 66_068, 131_072, 1<<20 + 1, 20, 10<<20 + 1, 300_000, 7}
 	for i, n := range sizes {
 		fmt.Fprintf(&b, `{"id":%d,"prompt":"%s"}`+"\n", i, strings.Repeat("x", n))
 	}

@@ -6,8 +6,17 @@
 // request body passes through as bytes: unknown members, key order and the
 // digits of numbers survive. Ids are kept digit for digit.
 //
-// Lines end at LF only. A file may be gzip or zstd; a line may be tens of MB.
-// The file is never held in memory.
+// A member that would go nowhere is an error: in format 1 and around a batch
+// line's body only the documented names may stand. null counts as absent, but for
+// an id, a prompt and what is part of a body.
+//
+// Lines end at LF only (CR before it is white space); a line may begin with a BOM.
+// Blank lines are skipped. The bound of a line is Options.MaxLine, 256 MiB.
+// A file may be gzip or zstd. Files are read in chunks of 64 KB, and no more than
+// two long lines at a time; besides them the check holds about 12 bytes an id.
+//
+// A regular file can be checked whole (Check) before its items are used (Items);
+// a pipe is read once, and its bad lines are items with Bad set.
 package input
 
 import (

@@ -85,10 +85,14 @@ func (r *registry) reject(it *Item, bad *LineError) {
 	r.spoil(it, bad)
 }
 
-// spoil makes a bad line of the item. mu is held.
+// spoil makes a bad line of the item, under a content id: the one it has, or a
+// new one. mu is held.
 func (r *registry) spoil(it *Item, bad *LineError) {
-	*it = Item{Index: it.Index, Line: it.Line, Offset: it.Offset, Size: it.Size, Bad: bad, at: it.at, sum: it.sum}
-	it.ID, it.Key = r.contentID(it.sum)
+	id, key := it.ID, it.Key
+	if it.has || key == "" {
+		id, key = r.contentID(it.sum)
+	}
+	*it = Item{Index: it.Index, Line: it.Line, Offset: it.Offset, Size: it.Size, ID: id, Key: key, Bad: bad, at: it.at, sum: it.sum}
 }
 
 func (r *registry) contentID(sum uint64) (json.RawMessage, string) {
