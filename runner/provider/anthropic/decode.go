@@ -57,28 +57,25 @@ func (Provider) Decode(c *provider.Call, a provider.Answer) (provider.Reply, *pr
 // contentText joins the text blocks. empty says that there is nothing at all: no
 // text and no block of another type.
 func contentText(content []byte) (text string, empty bool) {
-	var more strings.Builder
+	var texts []string
 	empty = true
 	for w := body.Elements(content); w.Next(); {
-		if body.Word(body.Member(w.Value, "type"), "text") != "text" {
+		var kind, t []byte
+		for m := body.Members(w.Value); m.Next(); {
+			switch string(m.Name) {
+			case "type":
+				kind = m.Value
+			case "text":
+				t = m.Value
+			}
+		}
+		if body.Word(kind, "text") != "text" {
 			empty = false
 			continue
 		}
-		t := body.Text(body.Member(w.Value, "text"))
-		switch {
-		case t == "":
-		case text == "" && more.Len() == 0:
-			text = t
-		default:
-			if more.Len() == 0 {
-				more.WriteString(text)
-			}
-			more.WriteString(t)
-		}
+		texts = append(texts, body.Text(t))
 	}
-	if more.Len() > 0 {
-		text = more.String()
-	}
+	text = strings.Join(texts, "")
 	return text, empty && text == ""
 }
 

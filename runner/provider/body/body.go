@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -158,19 +157,6 @@ func Null(v []byte) bool { return len(v) == 0 || v[0] == 'n' }
 
 // True says that a value is the literal true.
 func True(v []byte) bool { return len(v) > 0 && v[0] == 't' }
-
-// Text returns the text of a JSON string, "" for any other value. Invalid UTF-8
-// and lone surrogates become U+FFFD.
-func Text(v []byte) string {
-	if len(v) < 2 || v[0] != '"' {
-		return ""
-	}
-	if bytes.IndexByte(v, '\\') < 0 && utf8.Valid(v) {
-		return string(v[1 : len(v)-1])
-	}
-	s, _ := jsontext.AppendUnquote(make([]byte, 0, len(v)), v)
-	return string(s)
-}
 
 // Word is Text for values out of a small set, for which nothing is allocated.
 func Word(v []byte, known ...string) string {

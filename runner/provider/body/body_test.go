@@ -110,6 +110,21 @@ func TestText(t *testing.T) {
 	}
 }
 
+func FuzzText(f *testing.F) {
+	for _, s := range []string{`"a\n\"\\\/\b\f\r\t\u00e9"`, `"\ud83d\ude00 \ud83d\u0041 \ude00"`, "\"\u00e9\xff\"", `"\u12"`, `"\`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, v []byte) {
+		got := Text(v)
+		if !jsontext.Value(v).IsValid(jsontext.AllowInvalidUTF8(true)) || v[0] != '"' || v[len(v)-1] != '"' {
+			return
+		}
+		if want, _ := jsontext.AppendUnquote(nil, v); got != string(want) {
+			t.Fatalf("%s: got %q, want %q", v, got, want)
+		}
+	})
+}
+
 func TestChanges(t *testing.T) {
 	obj := []byte(` { "a" : 1.0, "b":[ 1 ] }`)
 	tests := []struct{ name, got, want string }{

@@ -136,7 +136,7 @@ func readMessage(msg []byte) (text string, refused, empty bool) {
 		switch string(w.Name) {
 		case "content":
 			if len(w.Value) > 0 && w.Value[0] == '[' {
-				text = partsText(w.Value, "text")
+				text = partsText(w.Value)
 			} else {
 				text = body.Text(w.Value)
 			}
@@ -153,15 +153,15 @@ func readMessage(msg []byte) (text string, refused, empty bool) {
 	return text, refused, empty && text == ""
 }
 
-// partsText joins the text of a list's parts of one type.
-func partsText(parts []byte, kind string) string {
-	var b strings.Builder
+// partsText joins the texts of a list of parts.
+func partsText(parts []byte) string {
+	var texts []string
 	for w := body.Elements(parts); w.Next(); {
-		if body.Word(body.Member(w.Value, "type"), kind) == kind {
-			b.WriteString(body.Text(body.Member(w.Value, "text")))
+		if body.Word(body.Member(w.Value, "type"), "text") == "text" {
+			texts = append(texts, body.Text(body.Member(w.Value, "text")))
 		}
 	}
-	return b.String()
+	return strings.Join(texts, "")
 }
 
 // broken is an error object for an answer that only says that it has failed.

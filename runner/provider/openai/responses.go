@@ -58,7 +58,7 @@ func unfinished(c *provider.Call, a provider.Answer, status string) *provider.Er
 // readOutput joins the text of the messages. empty says that there is nothing at
 // all but reasoning.
 func readOutput(output []byte) (text string, refused, empty bool) {
-	var b strings.Builder
+	var texts []string
 	empty = true
 	for w := body.Elements(output); w.Next(); {
 		switch body.Word(body.Member(w.Value, "type"), "message", "reasoning") {
@@ -66,7 +66,7 @@ func readOutput(output []byte) (text string, refused, empty bool) {
 			for p := body.Elements(body.Member(w.Value, "content")); p.Next(); {
 				switch body.Word(body.Member(p.Value, "type"), "output_text", "refusal") {
 				case "output_text":
-					b.WriteString(body.Text(body.Member(p.Value, "text")))
+					texts = append(texts, body.Text(body.Member(p.Value, "text")))
 				case "refusal":
 					refused = true
 				}
@@ -76,5 +76,6 @@ func readOutput(output []byte) (text string, refused, empty bool) {
 			empty = false
 		}
 	}
-	return b.String(), refused, empty && b.Len() == 0 && !refused
+	text = strings.Join(texts, "")
+	return text, refused, empty && text == "" && !refused
 }
