@@ -148,8 +148,12 @@ func inWord(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-.:/", r)
 }
 
-// varies tells whether a word is likely to differ from item to item: it has a digit.
-func varies(word string) bool { return strings.ContainsFunc(word, unicode.IsDigit) }
+// varies tells whether a word is likely to differ from item to item: it has a
+// digit, or it is a hash that happens to have none.
+func varies(word string) bool {
+	hash := len(word) >= 8 && strings.Trim(word, "abcdefABCDEF") == ""
+	return hash || strings.ContainsFunc(word, unicode.IsDigit)
+}
 
 // quoteEnd is the index after the quoted part that begins at i, 0 if none does.
 // An apostrophe within a word begins nothing.

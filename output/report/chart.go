@@ -39,7 +39,7 @@ func (l lines) draw(s size) (template.HTML, error) {
 	opt.Theme = roles()
 	opt.Padding = charts.Box{Top: 8, Right: 8, Bottom: 4, Left: 4}
 	opt.XAxis.Labels = l.labels
-	opt.XAxis.LabelCount = min(s.labels, len(l.labels))
+	opt.XAxis.LabelCount = labelCount(len(l.labels), s.labels)
 	opt.XAxis.BoundaryGap = charts.Ptr(false)
 	opt.XAxis.LabelFontStyle = font()
 	opt.YAxis[0] = yAxis(l.values, false)
@@ -79,6 +79,21 @@ func (b bars) draw(s size) (template.HTML, error) {
 		return "", fmt.Errorf("drawing a plot: %w", err)
 	}
 	return svg(p)
+}
+
+// labelCount is how many of n points have their label shown. With few points the
+// labels between must stand at equal steps, or two of them meet.
+func labelCount(n, most int) int {
+	most = min(most, n)
+	if n > 8*most {
+		return most
+	}
+	for k := most; k > 3; k-- {
+		if (n-1)%(k-1) == 0 {
+			return k
+		}
+	}
+	return min(most, 3)
 }
 
 func painter(s size) *charts.Painter {

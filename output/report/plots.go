@@ -134,9 +134,9 @@ func (t timeline) labels(loc *time.Location) []string {
 // unit is the rate's unit that gives numbers people can read.
 func (t timeline) unit() (time.Duration, string) {
 	if time.Duration(t.to-t.from+1)*t.s.width > 5*time.Minute {
-		return time.Minute, "a minute"
+		return time.Minute, "per minute"
 	}
-	return time.Second, "a second"
+	return time.Second, "per second"
 }
 
 func (p *page) plots() error {

@@ -29,6 +29,7 @@ func TestShape(t *testing.T) {
 		{"dial tcp 10.0.0.1:443: refused", "dial tcp #: refused"},
 		{"at 2026-11-30T03:00:00Z again", "at # again"},
 		{"1 2 3", "# # #"},
+		{"ray cedcbddd, not faded", "ray #, not faded"},
 		{"...", "..."},
 		{strings.Repeat("word ", 100), strings.TrimSpace(strings.Repeat("word ", maxShapeLen/5))},
 	} {
