@@ -25,8 +25,12 @@ const maxScanners = 8
 //
 // The error is a *BrokenRowError or *ForeignError with this path, or f's.
 func scan(f io.ReaderAt, path string, size int64) (*Index, error) {
+	return scanSections(f, path, size, sectionSize)
+}
+
+func scanSections(f io.ReaderAt, path string, size, section int64) (*Index, error) {
 	x := &Index{seed: maphash.MakeSeed()}
-	sections := (size + sectionSize - 1) / sectionSize
+	sections := (size + section - 1) / section
 	workers := make([]*scanner, max(1, min(sections, int64(runtime.GOMAXPROCS(0)), maxScanners)))
 	var taken atomic.Int64
 	var wg sync.WaitGroup
@@ -41,7 +45,7 @@ func scan(f io.ReaderAt, path string, size int64) (*Index, error) {
 				if n >= sections {
 					return
 				}
-				s.section(n*sectionSize, min(size, (n+1)*sectionSize))
+				s.section(n*section, min(size, (n+1)*section))
 			}
 		})
 	}
