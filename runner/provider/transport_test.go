@@ -133,7 +133,6 @@ func TestFromTransportOnTheWire(t *testing.T) {
 		"HTTPS to an HTTP server": strings.Replace(plain.URL, "http:", "https:", 1),
 		"unknown authority":       secure.URL,
 		"refused":                 gone.URL,
-		"no such host":            "http://nowhere.invalid",
 	} {
 		e := FromTransport(post(t, address, false))
 		if got, want := judged(e), (transportWant{class: ConnectionError, dead: true}); got != want {
