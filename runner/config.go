@@ -103,6 +103,25 @@ type Config struct {
 	Transport http.RoundTripper
 	// OnRow is called for each row after it was written.
 	OnRow func(*output.Result)
+
+	// Worker is written into each attempt; "": none.
+	Worker string
+	// LimitOf is what attempts say as their concurrency; nil: the lane's own limit.
+	LimitOf func(*input.Item) int
+	// Resume returns what another process did for an item in this run; nil, or a
+	// nil Progress: nothing.
+	Resume func(*input.Item) *Progress
+	// Defer is asked when an item begins a wait of DeferAfter or more, until at, and
+	// with a zero time when it is open as the run stops. True means that somebody
+	// else has taken it over: no row is written. nil: never.
+	Defer func(it *input.Item, p Progress, at time.Time) bool
+	// OnFlight is called at the launch and at the end of each request; nil: none.
+	OnFlight func(*input.Item, Flight)
+	// Elsewhere makes the run's requests in other processes and returns when every
+	// row is in; nil: they are made here.
+	Elsewhere func(Remote)
+	// Survey adds to Status what only Elsewhere knows; nil: nothing.
+	Survey func(*Status)
 }
 
 // Reason says how a run ended.

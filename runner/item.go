@@ -32,6 +32,13 @@ type life struct {
 // run makes attempts until the item has its final row. It is called with the
 // permit for the first one.
 func (l *life) run(p *pacing.Permit) {
+	l.resume()
+	if !l.end.IsZero() && !time.Now().Before(l.end) {
+		p.Done(pacing.Outcome{})
+		l.r.settleNothing(l.task)
+		l.giveUp(retry.Decision{GiveUp: "item_budget"})
+		return
+	}
 	for p != nil {
 		p = l.attempt(p)
 	}
@@ -47,6 +54,7 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 		l.finish(output.Failed, &provider.Error{Class: provider.Rejected, Message: err.Error()}, "")
 		return nil
 	}
+	l.tell(Flight{At: time.Now()})
 	x := l.exchange(p, body)
 	v := judge(x.err)
 	l.log(p, x)
@@ -56,6 +64,7 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 	l.r.settle(l.task, x.usage, x.unsent || x.usage.Known)
 	hint := l.r.hintOf(x, v)
 	fb := p.Done(l.outcome(x, v, hint))
+	l.tell(Flight{At: time.Now(), Landed: true, Signal: v.signal, Hint: hint, Gate: fb.Gate})
 	l.r.observe(l.lane, x, v)
 	if v.counts && !fb.Outage && !x.stale {
 		l.errs++
@@ -74,7 +83,7 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 		l.r.abort(x.err)
 		l.finish(l.r.openStatus(), x.err, "")
 	case cancel:
-		l.finish(l.r.openStatus(), l.last, l.r.openReason())
+		l.stopped()
 	case again:
 		return l.again(x, v, fb, hint)
 	}
@@ -181,6 +190,9 @@ func (l *life) again(x exchange, v verdict, fb pacing.Feedback, hint time.Durati
 	if a.Wait >= time.Minute && !l.r.c.FinalOnly {
 		l.r.write(l.row(output.Waiting, x.err, "", time.Now().Add(a.Wait)))
 	}
+	if a.Wait >= DeferAfter && l.hand(time.Now().Add(a.Wait)) {
+		return nil
+	}
 	own := d.Wait
 	if v.throttled || fb.Outage {
 		own = 0 // the lane's gate is the wait
@@ -218,7 +230,7 @@ func (l *life) wait(own time.Duration) *pacing.Permit {
 		select {
 		case <-timer.C:
 		case <-l.r.intake.Done():
-			l.finish(l.r.openStatus(), l.last, l.r.openReason())
+			l.stopped()
 			return nil
 		}
 	}
@@ -235,7 +247,7 @@ func (l *life) wait(own time.Duration) *pacing.Permit {
 		}
 		p.Done(pacing.Outcome{})
 		if !l.r.awaitMoney(settled) {
-			l.finish(l.r.openStatus(), l.last, l.r.openReason())
+			l.stopped()
 			return nil
 		}
 	}
@@ -264,7 +276,7 @@ func (l *life) late(err error, why string) {
 	case errors.Is(err, pacing.ErrClosed) && l.lane.closed.Load():
 		l.finish(l.r.openStatus(), l.last, "lane_closed")
 	default:
-		l.finish(l.r.openStatus(), l.last, l.r.openReason())
+		l.stopped()
 	}
 }
 

@@ -16,7 +16,10 @@ func (l *life) log(p *pacing.Permit, x exchange) {
 	a := output.Attempt{
 		Attempt: l.earlier + len(l.attempts) + 1, StartedAt: x.started, Duration: x.took,
 		Status: x.status, Outcome: string(provider.ClassOK), RequestID: x.request,
-		RetryAfter: x.raw, Concurrency: p.Limit, Usage: usageOf(x.usage), Unsent: x.unsent,
+		RetryAfter: x.raw, Concurrency: p.Limit, Usage: usageOf(x.usage), Unsent: x.unsent, Worker: l.r.c.Worker,
+	}
+	if l.r.c.LimitOf != nil {
+		a.Concurrency = l.r.c.LimitOf(l.item)
 	}
 	if x.err != nil {
 		a.Outcome = string(x.err.Class)

@@ -43,6 +43,7 @@ type Runner struct {
 
 	stopMu sync.Mutex
 	stop   stop
+	notice string // why the run did less than all, where no lane of its own says so
 	drain  *time.Timer
 	asked  bool // Stop was called
 
@@ -103,9 +104,13 @@ func (r *Runner) Run(ctx context.Context) Report {
 			r.halt(end)
 		}
 	}
-	go r.read()
-	r.dispatch()
-	_ = r.group.Wait() // items don't return errors: their failures are rows
+	if r.c.Elsewhere != nil {
+		r.c.Elsewhere(Remote{r})
+	} else {
+		go r.read()
+		r.dispatch()
+		_ = r.group.Wait() // items don't return errors: their failures are rows
+	}
 	r.settleRows(r.guard.rest(r.c.FinalOnly))
 	r.stopTimers()
 	if t, ok := r.transport.(*http.Transport); ok && r.c.Transport == nil {

@@ -145,6 +145,9 @@ func (r *Runner) report() Report {
 	if rep.Reason != Finished {
 		return rep
 	}
+	if r.notice != "" {
+		rep.Reason, rep.Message, rep.Hint = LaneClosed, r.notice, "run the same command again when it can succeed"
+	}
 	for _, l := range r.allLanes() {
 		l.mu.Lock()
 		if l.notice != "" {
@@ -187,6 +190,9 @@ func (r *Runner) Status() Status {
 	}
 	if !shut {
 		s.Gate, s.GateReason = time.Time{}, ""
+	}
+	if r.c.Survey != nil {
+		r.c.Survey(&s)
 	}
 	return s
 }

@@ -1,0 +1,264 @@
+package runner
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"llmbatch/input"
+	"llmbatch/output"
+	"llmbatch/pacing"
+	"llmbatch/runner/provider"
+)
+
+// DeferAfter is the least wait for which Config.Defer is asked.
+const DeferAfter = 2 * time.Second
+
+// Flight tells of one request at its launch and, with Landed set, at its end.
+type Flight struct {
+	At     time.Time
+	Landed bool
+	// Signal is what the request taught, Hint the wait that the server asked for;
+	// Gate is when the lane opens again, zero if it is open.
+	Signal pacing.Signal
+	Hint   time.Duration
+	Gate   time.Time
+}
+
+// Progress is what is known of an item between two attempts of one run: with it
+// another process goes on where this one left off.
+type Progress struct {
+	Attempts []output.Attempt `json:",omitempty"`
+	// Errors is how many of them count against --max-errors.
+	Errors int `json:",omitempty"`
+	// First is the first attempt's start, End the end of the item's budget.
+	First, End time.Time
+	Usage      provider.Usage
+	Last       *provider.Error `json:",omitempty"`
+	// Text is what cut streams brought, Next the body that asks for the rest.
+	Text string `json:",omitempty"`
+	Next []byte `json:",omitempty"`
+}
+
+// resume takes over what another process did.
+func (l *life) resume() {
+	if l.r.c.Resume == nil {
+		return
+	}
+	if p := l.r.c.Resume(l.item); p != nil {
+		l.take(p)
+	}
+}
+
+func (l *life) take(p *Progress) {
+	l.attempts, l.errs, l.first, l.end = p.Attempts, p.Errors, p.First, p.End
+	l.usage, l.last, l.text, l.next = p.Usage, p.Last, p.Text, p.Next
+}
+
+// hand offers the item to Config.Defer; true means that somebody else has it.
+func (l *life) hand(at time.Time) bool {
+	if l.r.c.Defer == nil {
+		return false
+	}
+	return l.r.c.Defer(l.item, Progress{
+		Attempts: l.attempts, Errors: l.errs, First: l.first, End: l.end,
+		Usage: l.usage, Last: l.last, Text: l.text, Next: l.next,
+	}, at)
+}
+
+// stopped ends an item that is open when the run stops.
+func (l *life) stopped() {
+	if !l.hand(time.Time{}) {
+		l.finish(l.r.openStatus(), l.last, l.r.openReason())
+	}
+}
+
+// tell reports a flight.
+func (l *life) tell(f Flight) {
+	if l.r.c.OnFlight != nil {
+		l.r.c.OnFlight(l.item, f)
+	}
+}
+
+// Remote is a run whose requests are made elsewhere (Config.Elsewhere): the run
+// reads the input, decides what needs work, takes the rows that come back, and
+// stops, as any run does. Its methods may be called by many goroutines, but for
+// Items.
+type Remote struct{ r *Runner }
+
+// Open is an item that needs work.
+type Open struct {
+	Item *input.Item
+	// Hash is its request_hash, Key its idempotency key.
+	Hash, Key, Model string
+	// Old is the row that an earlier run left, nil if there is none, and Earlier
+	// how many attempts it has.
+	Old     *output.Result
+	Earlier int
+	// NotBefore is before when it may not be sent; zero: at once.
+	NotBefore time.Time
+
+	task *task
+}
+
+// Items yields the items that need work, in order, and writes the rows of those
+// that can't be sent. It ends with the input, or when the run stops.
+func (m Remote) Items() iter.Seq[*Open] {
+	return func(yield func(*Open) bool) {
+		r, opened := m.r, 0
+		for it, err := range r.c.Items {
+			if err != nil {
+				r.inputFailed(err)
+				return
+			}
+			if r.intake.Err() != nil {
+				return
+			}
+			o, did := m.Open(it)
+			if o != nil && !yield(o) {
+				r.unsent.Add(1)
+				return
+			}
+			if !did {
+				continue
+			}
+			if opened++; r.c.Limit > 0 && opened >= r.c.Limit {
+				break
+			}
+		}
+		r.readAll.Store(true)
+	}
+}
+
+// Open prepares an item. It returns nil where there is nothing to do; did says
+// that the item has a row now or will have one.
+func (m Remote) Open(it *input.Item) (o *Open, did bool) {
+	t, row := m.r.prepareItem(it)
+	if row != nil {
+		m.r.emit(row)
+		return nil, true
+	}
+	if t == nil {
+		return nil, false
+	}
+	return &Open{Item: it, Hash: t.hash, Key: t.key, Model: t.call.Model, Old: t.old, Earlier: t.earlier, NotBefore: t.notBefore, task: t}, true
+}
+
+// Reserve sets money aside for the item's next request. Where that would pass
+// the cap it returns false and a channel that is closed when a row has settled
+// another item's; with nothing left to settle the run stops.
+func (m Remote) Reserve(o *Open) (bool, <-chan struct{}) { return m.r.reserve(o.task) }
+
+// Settle gives back what was set aside, for what the item's row says.
+func (m Remote) Settle(o *Open, res *output.Result) {
+	u := res.Usage
+	m.r.settle(o.task, provider.Usage{
+		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
+		CacheReadTokens: u.CacheReadTokens, CacheWriteTokens: u.CacheWriteTokens, Known: true,
+	}, u != output.Usage{} || len(res.Attempts) == 0 || res.Status == output.Failed)
+}
+
+// Accept takes a row made elsewhere: the guards see it, it is written and
+// counted. Of the earlier runs' attempts it has the first earlier ones of the
+// item's old row.
+func (m Remote) Accept(res *output.Result, earlier int) {
+	if earlier > 0 {
+		res.History = m.history(res.Key, earlier)
+	}
+	if res.Status == output.Waiting {
+		m.r.write(res)
+		return
+	}
+	m.r.emit(res)
+}
+
+// history is the first n attempts of an item's old row, as they were written.
+func (m Remote) history(key string, n int) json.RawMessage {
+	row, ok := m.r.c.Old(key)
+	if !ok {
+		return nil
+	}
+	old, err := m.r.c.OldRow(row.Offset)
+	if err != nil {
+		m.r.halt(stop{reason: WriteFailed, err: err, message: "an earlier row could not be read again"})
+		return nil
+	}
+	var all []json.RawMessage
+	if json.Unmarshal(append(append([]byte{'['}, old.History...), ']'), &all) != nil {
+		return nil
+	}
+	return bytes.Join(asBytes(all[:min(n, len(all))]), []byte{','})
+}
+
+func asBytes(list []json.RawMessage) [][]byte {
+	b := make([][]byte, len(list))
+	for i, v := range list {
+		b[i] = v
+	}
+	return b
+}
+
+// Leave writes the row of an item that has had attempts and is open when the run
+// has stopped.
+func (m Remote) Leave(it *input.Item, p Progress) {
+	t, err := m.r.prepare(it)
+	if err != nil {
+		m.r.emit(m.r.badRow(it, err))
+		return
+	}
+	if row, ok := m.oldRow(it.Key); ok {
+		_ = m.r.carry(t, row, false)
+	}
+	if t.key == "" {
+		t.key = idempotencyKey(m.r.c.Salt, it.Key, t.hash)
+	}
+	l := &life{task: t, r: m.r, rnd: rand.New(rand.NewPCG(m.r.c.Seed, uint64(it.Index)))}
+	l.take(&p)
+	l.finish(m.r.openStatus(), l.last, m.r.openReason())
+}
+
+func (m Remote) oldRow(key string) (output.Row, bool) {
+	if m.r.c.Old == nil {
+		return output.Row{}, false
+	}
+	return m.r.c.Old(key)
+}
+
+// Halt ends the run for the given reason, unless it has ended for a stronger one.
+func (m Remote) Halt(reason Reason, message, hint string, err error) {
+	m.r.halt(stop{reason: reason, message: message, hint: hint, err: err})
+}
+
+// Note makes the report say LaneClosed at the end, with this message.
+func (m Remote) Note(message string) {
+	m.r.stopMu.Lock()
+	if m.r.notice == "" {
+		m.r.notice = message
+	}
+	m.r.stopMu.Unlock()
+}
+
+// Unsent counts items that were read and are left without a row.
+func (m Remote) Unsent(n int) { m.r.unsent.Add(int64(n)) }
+
+// Stopped is done when nothing more may be launched, Cut when nothing more is
+// waited for.
+func (m Remote) Stopped() <-chan struct{} { return m.r.intake.Done() }
+
+// Cut is closed when requests on the wire are cancelled.
+func (m Remote) Cut() <-chan struct{} { return m.r.hard.Done() }
+
+// Saw counts a request made elsewhere.
+func (m Remote) Saw(f Flight) {
+	if !f.Landed {
+		m.r.requests.Add(1)
+		m.r.onWire(+1)
+		return
+	}
+	m.r.onWire(-1)
+	if f.Signal == pacing.Throttled {
+		m.r.throttled.Add(1)
+	}
+}
