@@ -64,7 +64,7 @@ func (d *doubt) weigh(w *window, r refusal) (byRate bool, ceiling float64) {
 	d.tops.add(d.known)
 	d.known = 0
 	switch {
-	case r.level <= 1: // nothing else was in flight
+	case r.level <= 1 && r.held < 1: // nothing else was in flight
 		d.strikes += 2
 	case !full && (r.sharp || r.level < w.plateau-r.tolerance):
 		d.strikes += 2

@@ -241,7 +241,7 @@ func (l *lane) observe(now time.Duration) {
 		}
 	}
 	l.window.advance(now, l.tempo.answer)
-	l.resize(now, "growth", "")
+	l.resize(now, l.window.phase(now), "")
 }
 
 // accept: the server took this launch.
@@ -265,7 +265,8 @@ func (l *lane) grow(f *flight) {
 	f.grown = true
 }
 
-// resize makes the permits follow the window.
+// resize makes the permits follow the window. A detail is noted even if the
+// limit stays.
 func (l *lane) resize(now time.Duration, reason, detail string) {
 	from := l.limit
 	if !l.fixed {

@@ -18,11 +18,11 @@ func (l *lane) done(now time.Duration, f *flight, o Outcome) bool {
 	switch o.Signal {
 	case Good:
 		l.tempo.answered(now - f.at)
-		l.breaker.answered(f)
+		l.answered(now, f)
 		l.accept(f)
 		l.grow(f)
 	case Answered:
-		l.breaker.answered(f)
+		l.answered(now, f)
 	case Throttled, Overloaded:
 		l.refused(now, f, o)
 	case Failed:
@@ -49,6 +49,14 @@ func (l *lane) charge(now time.Duration, f *flight, o Outcome) {
 	}
 	l.tpm.take(c[TotalTokens] - f.cost[TotalTokens])
 	l.quota.landed(now, f, c, o)
+}
+
+func (l *lane) answered(now time.Duration, f *flight) {
+	out := l.breaker.open()
+	l.breaker.answered(f)
+	if out && !l.breaker.open() {
+		l.note(now, l.limit, "outage over", "")
+	}
 }
 
 func (l *lane) failed(now time.Duration, f *flight, o Outcome) bool {
@@ -78,6 +86,9 @@ func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
 	e := evidence{now: now, held: held, hint: o.Hint, answer: l.tempo.answer, tolerance: l.tempo.tolerance(held)}
 	if l.gate.step == 0 {
 		l.whole = l.window
+		if o.Signal == Overloaded {
+			l.whole.overloaded(evidence{now: now, held: l.whole.size})
+		}
 	}
 	reason, byRate := "overloaded", false
 	switch {
@@ -85,7 +96,6 @@ func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
 		reason, byRate = "nothing answered yet", true
 	case o.Signal == Overloaded:
 		l.window.overloaded(e)
-		l.whole.overloaded(evidence{now: now, held: l.whole.size})
 	default:
 		reason, byRate = l.throttled(f, e)
 	}
@@ -171,5 +181,7 @@ func (l *lane) shut(now, until time.Duration, reason string) {
 	}
 	l.window.pause(until)
 	l.pacer.pause(until)
-	l.note(now, l.limit, "gate", reason)
+	if l.logging {
+		l.note(now, l.limit, "gate", fmt.Sprintf("shut for %v: %s", until-now, reason))
+	}
 }

@@ -69,7 +69,7 @@ func (p *pacer) accepted(launch time.Duration) {
 
 // wasted: what was saved up while the gate was shut has been refused.
 func (p *pacer) wasted() {
-	if p.burst *= 0.5; p.burst < 0.1 {
+	if p.burst *= 0.5; p.burst < paceBurst/2 {
 		p.burst = 0
 	}
 }

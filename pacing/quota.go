@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	reserve     = 0.015                 // share of a reported limit that is left untouched
+	reserve     = 0.03                  // share of a reported limit that is left untouched
 	trust       = time.Minute           // no header holds a launch back for longer at a time
 	longestTerm = 24 * time.Hour        // a reset beyond this is no reset
 	together    = 50 * time.Millisecond // launches this close reach the server in any order
@@ -47,6 +47,7 @@ func (a *appraiser) learn(estimate, input, output float64) {
 // bucket is one resource as seen from here.
 type bucket struct {
 	limit, rate float64 // limit 0: nothing known
+	seen        float64 // most that was ever reported left: the burst may be far below the limit
 	left        float64 // after our commitments
 	at          time.Duration
 	whole       bool          // refills all at once, at reset
@@ -55,11 +56,14 @@ type bucket struct {
 	distrusted  bool          // it was caught lying
 }
 
-func (b *bucket) refill(now time.Duration) {
+// refill lets time pass. A bucket is believed to hold no more than was ever
+// reported left, unless more is needed.
+func (b *bucket) refill(now time.Duration, need float64) {
 	switch {
 	case b.limit == 0:
 	case !b.whole:
-		b.left = min(b.limit, b.left+b.rate*(now-b.at).Seconds())
+		most := min(b.limit, max(b.seen, b.left, need, b.limit/60))
+		b.left = min(most, b.left+b.rate*(now-b.at).Seconds())
 	case now >= b.reset:
 		b.left, b.reset = b.limit, never
 	}
@@ -71,7 +75,12 @@ func (b *bucket) wait(now time.Duration, cost float64) time.Duration {
 	if b.limit == 0 {
 		return 0
 	}
-	need := min(cost+reserve*b.limit, b.limit)
+	need := cost
+	if !b.whole { // a whole one's reserve would be lost at each reset
+		need += reserve * b.seen
+	}
+	need = min(need, b.limit)
+	b.refill(now, need)
 	if b.left >= need {
 		return 0
 	}
@@ -99,11 +108,7 @@ func newQuota() quota { return quota{held: -1, burst: -together} }
 func (q *quota) ready(now time.Duration, c costs) (time.Duration, bool) {
 	var w time.Duration
 	for i := range q.buckets {
-		b := &q.buckets[i]
-		if b.limit > 0 {
-			b.refill(now)
-			w = max(w, b.wait(now, c[i]))
-		}
+		w = max(w, q.buckets[i].wait(now, c[i]))
 	}
 	if w == 0 {
 		q.held = -1
@@ -139,7 +144,7 @@ func (q *quota) launched(now time.Duration, f *flight) {
 func (q *quota) landed(now time.Duration, f *flight, charged costs, o Outcome) {
 	for i := range q.buckets {
 		b := &q.buckets[i]
-		b.refill(now)
+		b.refill(now, 0)
 		if Resource(i) >= OutputTokens {
 			b.expected = max(0, b.expected-f.cost[OutputTokens])
 		}
@@ -164,6 +169,7 @@ func (q *quota) report(now time.Duration, f *flight, h Quota, o Outcome) {
 		return
 	}
 	fresh := b.limit == 0
+	b.seen = max(b.seen, h.Remaining)
 	rate := b.pace(h)
 	if reset := now + max(h.Reset, 0); b.whole && (fresh || b.reset == never || (reset-b.reset).Abs() > time.Second) {
 		b.reset = reset
@@ -187,29 +193,30 @@ func (q *quota) report(now time.Duration, f *flight, h Quota, o Outcome) {
 	}
 }
 
-// pace is the refill rate that a report shows. All these limits are a minute's:
-// one that is more than three times off refills all at once, at its reset.
+// pace is the refill rate that a report shows. All these limits are a minute's.
+// What is used up against the limit, or against the most that was ever left,
+// comes back until the reset: if neither is a minute's rate within a factor of
+// three, the bucket refills all at once, at its reset.
 func (b *bucket) pace(h Quota) float64 {
 	minute := h.Limit / 60
+	known := minute
+	if b.limit > 0 && !b.whole {
+		known = b.rate
+	}
 	used := h.Limit - h.Remaining
-	if h.Reset <= 500*time.Millisecond || used <= 0.05*h.Limit {
-		if b.limit > 0 {
-			return b.rate
-		}
-		return minute
+	if b.whole || h.Reset <= 500*time.Millisecond || used <= 0.05*h.Limit {
+		return known
 	}
-	seen := used / h.Reset.Seconds()
-	switch {
-	case b.whole:
-		return minute
-	case h.Remaining <= 0: // the true level may be below zero: the ratio means nothing
-		if b.limit > 0 {
-			return b.rate
+	if h.Remaining <= 0 { // the true level may be below zero: the ratio means nothing
+		return known
+	}
+	for _, seen := range []float64{used / h.Reset.Seconds(), (b.seen - h.Remaining) / h.Reset.Seconds()} {
+		if seen <= 3*minute && seen >= minute/3 {
+			return seen
 		}
-		return minute
-	case seen > 3*minute || seen < minute/3:
+	}
+	if b.seen-h.Remaining > 0.05*b.seen || b.seen > h.Limit/2 {
 		b.whole, b.reset = true, never
-		return minute
 	}
-	return seen
+	return known
 }

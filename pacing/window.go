@@ -68,6 +68,17 @@ func (w *window) advance(now, answer time.Duration) {
 	}
 }
 
+// phase names where on the curve it is.
+func (w *window) phase(now time.Duration) string {
+	switch t := now - w.since; {
+	case w.slow() || math.IsInf(w.plateau, 1):
+		return "slow start"
+	case t < w.hold:
+		return "back to the plateau"
+	}
+	return "probe"
+}
+
 func (w *window) curve(t time.Duration) float64 {
 	switch {
 	case t < probeScale:
