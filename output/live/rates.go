@@ -19,7 +19,8 @@ type sample struct {
 
 // add takes the state at a moment of the run.
 func (r *rates) add(s Status) {
-	now := sample{s.Elapsed, s.Done, s.OutputTokens}
+	// Not Done: it leaps over what an earlier run did.
+	now := sample{s.Elapsed, s.OK + s.Failed + s.GaveUp, s.OutputTokens}
 	n := len(r.past)
 	switch {
 	case n > 0 && now.at < r.past[n-1].at: // a new run, or a clock that was set anew

@@ -14,11 +14,9 @@ import (
 // Status is the state of a run at one moment. Counts are of items unless they
 // say otherwise.
 type Status struct {
-	Total int // items of the run; -1: unknown, the input is a pipe
-	// Done is items with a final row. What an earlier run did is in it from the
-	// first snapshot on, or in neither Done nor Total: else the ETA is off.
-	Done     int
-	OK       int
+	Total    int // items of the run; -1: unknown, the input is a pipe
+	Done     int // items with a final row, those of earlier runs included if Total counts them
+	OK       int // OK, Failed and GaveUp are this run's: the ETA goes by them
 	Failed   int
 	GaveUp   int
 	Waiting  int // between two attempts, or for a gate

@@ -47,7 +47,7 @@ func states() []struct {
 	running := Status{Total: 1000, Done: 420, OK: 400, Failed: 15, GaveUp: 5, Waiting: 12, InFlight: 8, Limit: 16, Throttled: 37,
 		Requests: 500, OutputTokens: 100_000, Cost: 1.234, HasCost: true, Lanes: 1, Elapsed: 10 * time.Minute}
 	past := running
-	past.Done, past.OutputTokens, past.Elapsed = 380, 90_000, 9*time.Minute
+	past.Done, past.OK, past.OutputTokens, past.Elapsed = 380, 360, 90_000, 9*time.Minute
 	gated := running
 	gated.Gate, gated.GateReason = noon.Add(5*time.Minute+7*time.Second), "429: retry-after 307, and a\tlong \x1b[31mtale\x1b[0m of why"
 	tomorrow := gated
@@ -56,7 +56,7 @@ func states() []struct {
 	big.Total, big.Done, big.OK, big.Waiting, big.InFlight, big.Limit, big.Throttled = 1_000_000, 987_654, 980_000, 4096, 256, 256, 123_456
 	big.OutputTokens, big.Cost, big.Lanes = 3_000_000, 12_345.678, 3
 	bigPast := big
-	bigPast.Done, bigPast.OutputTokens, bigPast.Elapsed = 986_000, 1_000_000, big.Elapsed-time.Minute
+	bigPast.Done, bigPast.OK, bigPast.OutputTokens, bigPast.Elapsed = 986_000, 978_346, 1_000_000, big.Elapsed-time.Minute
 	pipe := running
 	pipe.Total = -1
 	stopping := running
@@ -132,7 +132,7 @@ func TestEightyColumnsHoldAll(t *testing.T) {
 
 func TestETA(t *testing.T) {
 	at := func(min, done int) Status {
-		return Status{Total: 100, Done: done, Elapsed: time.Duration(min) * time.Minute}
+		return Status{Total: 100, Done: done, OK: done, Elapsed: time.Duration(min) * time.Minute}
 	}
 	gated := at(2, 20)
 	gated.Gate = noon.Add(time.Hour)
@@ -152,6 +152,7 @@ func TestETA(t *testing.T) {
 		{"done", []Status{at(0, 0)}, at(1, 100), 0, false},
 		{"unknown length", []Status{at(0, 0)}, pipe, 0, false},
 		{"behind a gate", []Status{at(1, 10)}, gated, time.Hour + 8*time.Minute, true},
+		{"skipped at once", []Status{at(0, 0)}, Status{Total: 100, Done: 60, OK: 10, Elapsed: time.Minute}, 4 * time.Minute, true},
 		{"a new run", []Status{at(9, 90)}, at(1, 10), 0, false},
 	} {
 		var r rates
