@@ -290,7 +290,8 @@ func writeUnderLimit(path string) error {
 		case ok && errors.Is(err, syscall.EFBIG) && failed.Rescue != "":
 			fmt.Println(failed.Rescue)
 			if i%2 == 1 { // a few more in hand, as when calls on the wire drain
-				if _, ok := errors.AsType[*WriteError](f.Close(CloseOptions{})); !ok {
+				last, ok := errors.AsType[*WriteError](f.Close(CloseOptions{}))
+				if !ok || last.Rescue != failed.Rescue {
 					return errors.New("Close says nothing of the failed write")
 				}
 				return nil

@@ -400,7 +400,11 @@ func TestReadOnlyTouchesNothing(t *testing.T) {
 	mustClose(t, f, CloseOptions{})
 	mustClose(t, mustOpen(t, held.Path(), Options{ReadOnly: true}), CloseOptions{}) // a run's file may be looked at
 	missing := filepath.Join(t.TempDir(), "none.jsonl")
-	mustClose(t, mustOpen(t, missing, Options{ReadOnly: true}), CloseOptions{})
+	none := mustOpen(t, missing, Options{ReadOnly: true})
+	if _, ok := none.Index().Lookup("a"); ok || none.Index().Len() != 0 || none.Index().Salt() != "" {
+		t.Error("got rows of a missing file, want none")
+	}
+	mustClose(t, none, CloseOptions{})
 	if _, err := os.Stat(missing); err == nil || read(t, path) != string(content) {
 		t.Error("got a change, want none")
 	}

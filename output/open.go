@@ -3,6 +3,7 @@ package output
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"io/fs"
 	"os"
@@ -92,7 +93,7 @@ func SameFile(in, out string) bool {
 func look(path string) (*File, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &File{path: path, index: &Index{}, readOnly: true}, nil
+		return &File{path: path, index: &Index{seed: maphash.MakeSeed()}, readOnly: true}, nil
 	}
 	if err != nil {
 		return nil, err

@@ -68,6 +68,14 @@ func (s *rescue) drop() {
 	}
 }
 
+// name is "" while nothing is kept.
+func (s *rescue) name() string {
+	if s.file == nil {
+		return ""
+	}
+	return s.file.Name()
+}
+
 func (s *rescue) close() {
 	if s.file != nil {
 		s.file.Close()

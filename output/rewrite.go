@@ -45,11 +45,14 @@ func (f *File) Close(o CloseOptions) error {
 	if failed := f.syncErr.Load(); failed != nil && f.fault == nil {
 		f.fault = *failed
 	}
-	if f.fault == nil && f.written {
-		f.fault = f.file.Sync()
+	if f.written {
+		// After a fault too: what was written before it is to last.
+		if err := f.file.Sync(); f.fault == nil {
+			f.fault = err
+		}
 	}
 	if f.fault != nil {
-		return &WriteError{Path: f.path, Err: f.fault}
+		return &WriteError{Path: f.path, Rescue: f.spare.name(), Err: f.fault}
 	}
 	return f.tidy(o.Ordered)
 }

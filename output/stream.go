@@ -45,7 +45,7 @@ func (s *Stream) Close() error {
 	defer s.mu.Unlock()
 	s.spare.close()
 	if s.fault != nil {
-		return &WriteError{Err: s.fault}
+		return &WriteError{Rescue: s.spare.name(), Err: s.fault}
 	}
 	return nil
 }
