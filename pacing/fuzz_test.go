@@ -12,73 +12,75 @@ func FuzzLane(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 3, 0, 3, 0, 3, 0, 3, 0, 8, 200, 0, 0, 9, 1}, byte(1))
 	f.Add([]byte{0, 0, 0, 0, 5, 0, 5, 1, 5, 2, 5, 3, 5, 4, 8, 255, 2, 0, 9, 0, 10, 3}, byte(7))
 	f.Add([]byte{0, 0, 6, 3, 6, 90, 8, 255, 0, 0, 11, 255, 11, 0, 7, 1}, byte(12))
-	f.Fuzz(func(t *testing.T, steps []byte, conf byte) {
-		c := Config{Max: 1 + int(conf>>4), Start: int(conf & 7), Fixed: conf&8 != 0, RPM: float64(conf%3) * 600, TPM: float64(conf%5) * 1e5}
-		d := newDesk(t, c)
-		d.l.logging = true
-		var up []*flight
-		var queued []*waiter
-		for i := 0; i+1 < len(steps) && i < 2000; i += 2 {
-			arg := steps[i+1]
-			pick := func() *flight {
-				if len(up) == 0 {
-					return nil
-				}
-				k := int(arg) % len(up)
-				x := up[k]
-				up = append(up[:k], up[k+1:]...)
-				return x
+	f.Fuzz(playSchedule)
+}
+
+func playSchedule(t *testing.T, steps []byte, conf byte) {
+	c := Config{Max: 1 + int(conf>>4), Start: int(conf & 7), Fixed: conf&8 != 0, RPM: float64(conf%3) * 600, TPM: float64(conf%5) * 1e5}
+	d := newDesk(t, c)
+	d.l.logging = true
+	var up []*flight
+	var queued []*waiter
+	for i := 0; i+1 < len(steps) && i < 2000; i += 2 {
+		arg := steps[i+1]
+		pick := func() *flight {
+			if len(up) == 0 {
+				return nil
 			}
-			gate := d.l.gate.until
-			switch op := steps[i] % 12; op {
-			case 0:
-				if x := d.launch(); x != nil {
-					if d.now < gate {
-						t.Fatalf("launch at %v, gate %v", d.now, gate)
-					}
-					up = append(up, x)
+			k := int(arg) % len(up)
+			x := up[k]
+			up = append(up[:k], up[k+1:]...)
+			return x
+		}
+		gate := d.l.gate.until
+		switch op := steps[i] % 12; op {
+		case 0:
+			if x := d.launch(); x != nil {
+				if d.now < gate {
+					t.Fatalf("launch at %v, gate %v", d.now, gate)
 				}
-			case 1, 2, 3, 4, 5, 6:
-				if x := pick(); x != nil {
-					o := Outcome{Signal: Signal(op - 1), Input: float64(arg), Output: float64(arg) * 3}
-					if arg&1 != 0 {
-						o.Hint = time.Duration(arg) * 50 * time.Millisecond
-					}
-					if arg&2 != 0 {
-						o.Quota = []Quota{{Resource(arg >> 6), float64(arg) * 10, float64(arg >> 2), time.Duration(arg>>3) * time.Second}}
-					}
-					d.l.done(d.now, x, o)
-					d.l.done(d.now, x, Outcome{Signal: Throttled}) // a second time: ignored
-				}
-			case 7:
-				d.wait(time.Duration(arg) * time.Microsecond)
-			case 8:
-				d.wait(time.Duration(arg) * 100 * time.Millisecond)
-			case 9:
-				w := &waiter{demand: demand{order: int64(arg), input: float64(arg), notAfter: never}, flight: &flight{}}
+				up = append(up, x)
+			}
+		case 1, 2, 3, 4, 5, 6:
+			if x := pick(); x != nil {
+				o := Outcome{Signal: Signal(op - 1), Input: float64(arg), Output: float64(arg) * 3}
 				if arg&1 != 0 {
-					w.notAfter = d.now + time.Duration(arg)*time.Second
+					o.Hint = time.Duration(arg) * 50 * time.Millisecond
 				}
-				d.l.enqueue(w)
-				queued = append(queued, w)
-			case 10:
-				if len(queued) > 0 {
-					d.l.leave(queued[int(arg)%len(queued)])
+				if arg&2 != 0 {
+					o.Quota = []Quota{{Resource(arg >> 6), float64(arg) * 10, float64(arg >> 2), time.Duration(arg>>3) * time.Second}}
 				}
-			case 11:
-				d.l.pump(d.now + time.Duration(arg)) // a clock that steps a little
-				d.now += time.Duration(arg)
+				d.l.done(d.now, x, o)
+				d.l.done(d.now, x, Outcome{Signal: Throttled}) // a second time: ignored
 			}
-			again := d.l.pump(d.now)
-			up = append(up, landedQueue(t, d, &queued)...)
-			checkLane(t, d, len(up), again)
+		case 7:
+			d.wait(time.Duration(arg) * time.Microsecond)
+		case 8:
+			d.wait(time.Duration(arg) * 100 * time.Millisecond)
+		case 9:
+			w := &waiter{demand: demand{order: int64(arg), input: float64(arg), notAfter: never}, flight: &flight{}}
+			if arg&1 != 0 {
+				w.notAfter = d.now + time.Duration(arg)*time.Second
+			}
+			d.l.enqueue(w)
+			queued = append(queued, w)
+		case 10:
+			if len(queued) > 0 {
+				d.l.leave(queued[int(arg)%len(queued)])
+			}
+		case 11:
+			d.l.pump(d.now + time.Duration(arg)) // a clock that steps a little
+			d.now += time.Duration(arg)
 		}
-		d.l.close()
-		landedQueue(t, d, &queued)
-		if len(queued) > 0 || d.launch() != nil {
-			t.Fatalf("after close: %d still wait, or a launch", len(queued))
-		}
-	})
+		again := d.l.pump(d.now)
+		up = append(up, landedQueue(t, d, &queued)...)
+		checkLane(t, d, len(up), again)
+	}
+	d.l.close()
+	landedQueue(t, d, &queued)
+	if len(queued) > 0 || d.launch() != nil {
+		t.Fatalf("after close: %d still wait, or a launch", len(queued))
+	}
 }
 
 // landedQueue takes in how waits have ended.
