@@ -44,10 +44,14 @@ func (s *assembler) Event(name string, data []byte) *provider.Error {
 		data = []byte("{}")
 	}
 	v, err := body.Event(data)
-	if err != nil && err.Class == provider.Truncated && s.whole() {
+	switch {
+	case err == nil:
+	case name == "error":
+		s.err = body.StreamFailed(s.call, body.Quote(string(data)), s.used())
+		return s.err
+	case err.Class == provider.Truncated && s.whole():
 		return nil // what was cut is message_stop, which adds nothing
-	}
-	if err != nil {
+	default:
 		err.Usage = s.used()
 		s.err = err
 		return err

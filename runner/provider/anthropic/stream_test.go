@@ -106,6 +106,7 @@ var streams = []providertest.Stream{
 	{Name: "rate limit", Call: call, Events: events(start, `{"type":"error","error":{"type":"rate_limit_error","message":"slow"}}`),
 		Class: provider.RateLimited, Usage: soFar},
 	{Name: "error without data", Call: call, Events: "event: error\n\n", Class: provider.ServerError},
+	{Name: "error in words", Call: call, Events: "event: error\ndata: upstream connect error\n\n", Class: provider.ServerError},
 	{Name: "error without a name", Call: call, Events: "data: {\"error\":\"broke\"}\n\n", Class: provider.ServerError},
 	{Name: "no JSON", Call: call, Events: events(start) + "data: hello\n\n", Class: provider.InvalidResponse, Usage: soFar},
 	// A part of a tool call or of thinking can't be gone on with.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -170,6 +171,13 @@ func TestFields(t *testing.T) {
 	if got, want := string(f.JSON()), `{"s":7,"n":2,"l":[ 1,2,3],"o":{"y":1},"z":"t","new":8}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	var many Fields
+	for i := range 2 * maxFields {
+		many.Extend(strconv.Itoa(i), []byte("1"))
+	}
+	if got := len(walked(Members(many.JSON()))); got != maxFields {
+		t.Errorf("got %d members, want %d", got, maxFields)
+	}
 	if got := f.Get("none"); got != nil {
 		t.Errorf("got %s for a member that is not there, want nil", got)
 	}
@@ -212,11 +220,11 @@ func TestAnswer(t *testing.T) {
 }
 
 func TestLineErrorColumn(t *testing.T) {
-	e, ok := MissingModel(&input.Item{BodyOffset: 40}).(*input.LineError)
+	e, ok := missingModel(&input.Item{BodyOffset: 40}).(*input.LineError)
 	if !ok || e.Col != 41 {
 		t.Errorf("got %+v, want column 41", e)
 	}
-	if e := MissingModel(&input.Item{}).(*input.LineError); e.Col != 0 {
+	if e := missingModel(&input.Item{}).(*input.LineError); e.Col != 0 {
 		t.Errorf("got column %d of an unknown place, want 0", e.Col)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"llmbatch/runner/provider"
 )
 
-// MissingModel says that neither the line nor the command names a model.
-func MissingModel(it *input.Item) error {
+// missingModel says that neither the line nor the command names a model.
+func missingModel(it *input.Item) error {
 	return LineError(it, "no model", `add "model" to the line, or --model NAME to the command`)
 }
 
@@ -34,7 +34,7 @@ func NeedModel(c *provider.Call, it *input.Item, d provider.Defaults, own []byte
 		c.Model = "mock"
 	}
 	if c.Model == "" {
-		return MissingModel(it)
+		return missingModel(it)
 	}
 	c.Body = Insert(c.Body, "model", Quote(c.Model))
 	return nil

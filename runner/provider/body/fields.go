@@ -12,6 +12,7 @@ import (
 // Fields is an object that is put together from the pieces of a stream. Its
 // members keep the order in which they came. The zero value is empty.
 //
+// It has at most 1,000 members, more than any API sends; further ones are dropped.
 // Strings grow by their escaped text, so that a surrogate pair whose halves came
 // in two pieces is whole again.
 type Fields struct {
@@ -34,10 +35,15 @@ func (f *Fields) find(name string) *entry {
 	return nil
 }
 
+const maxFields = 1000
+
 // Set gives the member a copy of the value, in the place that it has.
 func (f *Fields) Set(name string, value []byte) {
 	e := f.find(name)
 	if e == nil {
+		if len(f.list) == maxFields {
+			return
+		}
 		f.list = append(f.list, entry{name: name})
 		e = &f.list[len(f.list)-1]
 	}

@@ -75,6 +75,9 @@ func event(name string, data []byte) (v, failure []byte, err *provider.Error) {
 		data = []byte("{}")
 	}
 	v, err = body.Event(data)
+	if err != nil && name == "error" {
+		return nil, body.Quote(string(data)), nil
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +93,11 @@ func event(name string, data []byte) (v, failure []byte, err *provider.Error) {
 	return v, nil, nil
 }
 
+// chunk takes what is one by its members; pings and what gateways add are none.
 func (s *chatAssembler) chunk(v []byte) {
+	if body.Member(v, "choices") == nil && body.Member(v, "usage") == nil {
+		return
+	}
 	for w := body.Members(v); w.Next(); {
 		name := string(w.Name)
 		switch name {

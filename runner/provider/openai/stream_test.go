@@ -43,7 +43,7 @@ var chatStreams = []providertest.Stream{
 		Whole: whole(`{"role":"assistant","content":"Hello \ud83d\ude00\n\"w\" ","refusal":null}`, "stop", usageBoth),
 	},
 	{
-		Name: "no done, no usage", Call: chatCall, Events: chunks(hello, stop),
+		Name: "no done, no usage, a ping", Call: chatCall, Events: chunks(hello, `{"type":"ping"}`, `{"cost":1}`, stop),
 		Whole: whole(`{"role":"assistant","content":"Hello \ud83d"}`, "stop", "null"),
 	},
 	{
@@ -118,6 +118,7 @@ var chatStreams = []providertest.Stream{
 	{Name: "finish reason abort", Call: chatCall, Events: chunks(hello, chunk(`"delta":{},"finish_reason":"abort"`), done), Class: provider.ServerError},
 	{Name: "a choice's error", Call: chatCall, Events: chunks(chunk(`"delta":{},"error":{"code":429,"message":"slow"}`)), Class: provider.RateLimited},
 	{Name: "named error event", Call: chatCall, Events: "event: error\ndata: {\"message\":\"down\",\"code\":503}\n\n", Class: provider.Overloaded},
+	{Name: "error in words", Call: chatCall, Events: "event: error\ndata: upstream connect error\n\n", Class: provider.ServerError},
 	{Name: "quota", Call: chatCall, Events: chunks(`{"error":{"code":"insufficient_quota","message":"pay"}}`),
 		Class: provider.SpendCap, Scope: provider.WholeRun},
 	{Name: "no JSON", Call: chatCall, Events: chunks(hello, "oops"), Class: provider.InvalidResponse},
