@@ -63,6 +63,9 @@ func benchFile(b *testing.B, n int) string {
 }
 
 // The time from Open to an index, as a multiple of that of wc -l, best of each.
+// 2026-11-30, two cores shared with other builds, 1,000,000 rows (912 MB): 0.70 s,
+// 4.6 to 7 times wc -l, 6 times its CPU time (spread over the cores), 33 bytes an
+// id; the process peaks at 42 MB.
 func BenchmarkResume(b *testing.B) {
 	path := benchFile(b, *benchRows)
 	info, _ := os.Stat(path)
@@ -135,6 +138,8 @@ func BenchmarkParseRow(b *testing.B) {
 }
 
 // What the group commit costs: rows a second with it and, as good as, without.
+// 2026-11-30: no difference within the noise (7 µs a row each); the slowest of
+// 300,000 writes waited 40 ms for an fsync, 12 ms without one.
 func BenchmarkWrite(b *testing.B) {
 	for _, flush := range []time.Duration{time.Second, 100 * time.Millisecond, time.Hour} {
 		b.Run("flush="+flush.String(), func(b *testing.B) {
