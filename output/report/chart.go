@@ -20,7 +20,7 @@ type size struct{ width, height, labels int }
 
 // Each plot is drawn twice: scaled to a phone, the wide one's text would be too small.
 var (
-	wide   = size{width: 960, height: 260, labels: 9}
+	wide   = size{width: 960, height: 260, labels: 7}
 	narrow = size{width: 360, height: 220, labels: 3}
 )
 

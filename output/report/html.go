@@ -181,4 +181,9 @@ func percent(n, of int) string {
 }
 
 // compact is a count of tokens in a few characters.
-func compact(n int64) string { return axisNumber(float64(n)) }
+func compact(n int64) string {
+	if n < 10_000 {
+		return tokens(n)
+	}
+	return axisNumber(float64(n))
+}

@@ -221,9 +221,9 @@ func counts(t *table[string, int]) []Count {
 
 func latency(name string, h *histogram) Latency {
 	ms := func(q float64) int64 { return h.quantile(q).Round(time.Millisecond).Milliseconds() }
-	l := Latency{Name: name, Count: h.count, P50MS: ms(0.50), P95MS: ms(0.95), P99MS: ms(0.99), MaxMS: h.max.Milliseconds()}
+	l := Latency{Name: name, Count: h.count, P50MS: ms(0.50), P95MS: ms(0.95), P99MS: ms(0.99), MaxMS: h.max.Round(time.Millisecond).Milliseconds()}
 	if h.count > 0 {
-		l.MeanMS = (h.sum / time.Duration(h.count)).Milliseconds()
+		l.MeanMS = (h.sum / time.Duration(h.count)).Round(time.Millisecond).Milliseconds()
 	}
 	return l
 }
