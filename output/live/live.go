@@ -236,6 +236,7 @@ func (d *Display) Writer() io.Writer { return lineWriter{d} }
 
 type lineWriter struct{ d *Display }
 
+// Write takes any part of a line or lines.
 func (w lineWriter) Write(p []byte) (int, error) {
 	d := w.d
 	d.mu.Lock()
