@@ -48,7 +48,6 @@ func (d *doubt) accepted(level int) { d.known = max(d.known, float64(level)) }
 type refusal struct {
 	evidence
 	launch time.Duration
-	level  float64 // in flight just after its launch
 	sharp  bool
 	paced  bool // the pacer is on
 	limit  float64

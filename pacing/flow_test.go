@@ -20,11 +20,11 @@ func byID(t *testing.T, id string) model {
 // TestModels holds the most telling models to their targets; the whole table
 // runs with -table.
 func TestModels(t *testing.T) {
-	for _, id := range []string{"1b", "1c", "1h", "2b", "2f", "3a", "3e", "4b", "5a", "7a", "9a", "10c", "11e", "11g"} {
+	for _, id := range []string{"1b", "1c", "1h", "2b", "2f", "3a", "3e", "4b", "5a", "7a", "9a", "10c", "11e"} {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
 			m := byID(t, id)
-			if id == "1b" || id == "11g" {
+			if id == "1b" {
 				m.worst = 3
 			}
 			m.judge(t, play(t, m, 1, 2))
@@ -166,7 +166,7 @@ func TestOutageOfAMinute(t *testing.T) {
 func TestOpenItemsAreBounded(t *testing.T) {
 	for _, hint := range []float64{0, 5} {
 		open := 0
-		m := model{id: "all refused", work: fast(100000), server: capped(0, hint), at: []turnOfEvents{{60, resize(1000)}}}
+		m := model{id: "all refused", work: fast(5000), server: capped(0, hint), at: []turnOfEvents{{60, resize(1000)}}}
 		run(t, m, 1, func(c *client) {
 			open = max(open, c.open)
 		})

@@ -237,7 +237,7 @@ func (l *lane) observe(now time.Duration) {
 	for f := l.flights.proving; f != nil && now >= f.at+l.tempo.survival(); f = l.flights.proving {
 		l.flights.proving = f.next
 		if l.window.size < freeGrowth {
-			l.grow(f)
+			l.grow(now, f)
 		}
 	}
 	l.window.advance(now, l.tempo.answer)
@@ -258,9 +258,9 @@ func (l *lane) accept(f *flight) {
 }
 
 // grow: slow start counts each launch once, and none from before the last cut.
-func (l *lane) grow(f *flight) {
+func (l *lane) grow(now time.Duration, f *flight) {
 	if !f.grown && f.seq > l.epoch {
-		l.window.accepted(f.at)
+		l.window.accepted(now, f.at)
 	}
 	f.grown = true
 }

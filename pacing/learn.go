@@ -20,7 +20,7 @@ func (l *lane) done(now time.Duration, f *flight, o Outcome) bool {
 		l.tempo.answered(now - f.at)
 		l.answered(now, f)
 		l.accept(f)
-		l.grow(f)
+		l.grow(now, f)
 	case Answered:
 		l.answered(now, f)
 	case Throttled, Overloaded:
@@ -77,13 +77,13 @@ func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
 	held := float64(l.permits.taken)
 	if f.seq <= l.epoch { // of a burst that has been counted
 		if l.full {
-			l.window.again()
+			l.window.again(float64(f.level))
 			l.resize(now, "refused with the burst", "")
 		}
 		l.penalize(now, o, false, false)
 		return
 	}
-	e := evidence{now: now, held: held, hint: o.Hint, answer: l.tempo.answer, tolerance: l.tempo.tolerance(held)}
+	e := evidence{now: now, held: held, level: float64(f.level), proven: l.doubt.known, hint: o.Hint, answer: l.tempo.answer, tolerance: l.tempo.tolerance(held)}
 	if l.gate.step == 0 {
 		l.whole = l.window
 		if o.Signal == Overloaded {
@@ -116,7 +116,7 @@ func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
 // throttled decides whether the 429 that opens an epoch is a ceiling's or a
 // rate's.
 func (l *lane) throttled(f *flight, e evidence) (reason string, byRate bool) {
-	byRate, ceiling := l.doubt.weigh(&l.window, refusal{evidence: e, launch: f.at, level: float64(f.level),
+	byRate, ceiling := l.doubt.weigh(&l.window, refusal{evidence: e, launch: f.at,
 		sharp: l.tempo.sharp(), paced: l.pacer.on, limit: float64(l.limit)})
 	if l.fixed {
 		byRate = false

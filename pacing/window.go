@@ -11,6 +11,7 @@ const (
 	rarestProbe = 600 * time.Second // no hold is longer, whatever a probe costs
 	perProbe    = 25                // few slots, long answers: at most one probe in so many answers
 	perCooldown = 10                // a probe that costs a cooldown: at most one in so many cooldowns
+	fewSlots    = 10                // a window smaller than this climbs fast enough by itself
 	freeGrowth  = 32                // slow start beyond this needs answers, not mere survival
 	overload    = 0.7               // after a 503 or 529: this share of what is in flight
 )
@@ -32,6 +33,10 @@ type window struct {
 	since     time.Duration
 	hold      time.Duration
 	blocked   time.Duration // when it last held a launch back; negative: never
+
+	cutTo   float64 // size after the last cut by a ceiling
+	ceiling float64 // at most so much was at the server when that burst was refused
+	proven  float64 // so much was accepted before it
 }
 
 func newWindow(most, start, increase, decrease float64) window {
@@ -45,9 +50,13 @@ func (w *window) slow() bool { return w.size < w.threshold }
 
 // accepted is slow start's evidence: a launch made since the last cut was
 // taken. It counts only if the window has held a launch back since.
-func (w *window) accepted(launch time.Duration) {
-	if w.slow() && w.blocked >= launch {
-		w.size = min(w.most, w.threshold, w.size+1)
+func (w *window) accepted(now, launch time.Duration) {
+	if !w.slow() || w.blocked < launch {
+		return
+	}
+	w.size = min(w.most, w.threshold, w.size+1)
+	if !w.slow() && !math.IsInf(w.plateau, 1) { // back at the ceiling that a burst had shown
+		w.plateau, w.since = w.size, now
 	}
 }
 
@@ -96,6 +105,8 @@ func (w *window) curve(t time.Duration) float64 {
 type evidence struct {
 	now       time.Duration
 	held      float64       // in flight without the refused one
+	level     float64       // in flight just after its launch
+	proven    float64       // highest level accepted since the last epoch
 	hint      time.Duration // the server asked for this wait
 	answer    time.Duration // mean
 	tolerance float64
@@ -125,13 +136,23 @@ func (w *window) cut(e evidence) {
 		w.size = max(1, w.plateau*w.decrease)
 	}
 	w.threshold, w.since = w.size, e.now
+	w.cutTo, w.ceiling, w.proven = w.size, e.level-1, e.proven
 }
 
-// again is a further refusal of the burst that cut: its permit goes too.
-func (w *window) again() {
+// again is a further refusal of the burst that cut, launched at this level: its
+// permit goes too. Where a wave of requests ends and begins in one moment, the
+// server still counted some that were over, and what is left is less than it
+// holds. But each was refused with fewer than its level there; up to the lowest
+// of these, and to what was accepted before, slow start may take the window
+// back.
+func (w *window) again(level float64) {
 	w.plateau = max(1, w.plateau-1)
-	w.size = min(w.size, w.plateau)
+	w.size = max(1, min(w.size, max(w.plateau, w.size-1)))
+	w.ceiling = min(w.ceiling, level-1)
 	w.threshold = w.size
+	if w.cutTo >= fewSlots {
+		w.threshold = max(w.size, min(max(w.ceiling, w.proven), w.cutTo))
+	}
 }
 
 // overloaded is a 503 or 529.
