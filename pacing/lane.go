@@ -57,7 +57,8 @@ func newLane(c Config) *lane {
 		start = most
 	}
 	l := &lane{fixed: c.Fixed, tempo: newTempo(), limit: start, logging: c.Log != nil}
-	l.window = newWindow(float64(most), float64(start), cmp.Or(c.Increase, 0.05), cmp.Or(c.Decrease, 0.95))
+	increase, decrease := cmp.Or(max(c.Increase, 0), 0.05), cmp.Or(max(c.Decrease, 0), 0.95)
+	l.window = newWindow(float64(most), float64(start), increase, min(decrease, 1))
 	l.permits = newPermits(most, start)
 	l.pacer.burst = paceBurst
 	l.quota, l.rpm, l.tpm = newQuota(), newAllowance(c.RPM, 1), newAllowance(c.TPM, 1)

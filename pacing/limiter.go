@@ -18,6 +18,7 @@ type Limiter struct {
 	lane  *lane
 	timer *time.Timer
 	armed time.Duration // when the timer fires; never if it is not set
+	spare *Permit       // for the next Try: most of those at a full window fail
 }
 
 // Permit is the right to have one request on the wire.
@@ -80,15 +81,17 @@ func (l *Limiter) release(now time.Duration) {
 // leave now or a waiting item comes first. It never blocks. After a nil,
 // Config.Wake is called as soon as another Try may succeed.
 func (l *Limiter) Try(w Work) *Permit {
-	p := &Permit{limiter: l}
 	l.mu.Lock()
-	now := l.now()
-	ok := l.lane.offer(now, l.demand(w), &p.flight)
-	p.Limit = l.lane.limit
-	l.release(now)
-	if !ok {
-		return nil
+	now, p := l.now(), l.spare
+	if p == nil {
+		p = &Permit{limiter: l}
 	}
+	if l.lane.offer(now, l.demand(w), &p.flight) {
+		p.Limit, l.spare = l.lane.limit, nil
+	} else {
+		p, l.spare = nil, p
+	}
+	l.release(now)
 	return p
 }
 

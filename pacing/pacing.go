@@ -120,7 +120,7 @@ type Config struct {
 	Start    int     // first limit; 0 means 4
 	Fixed    bool    // stay at Max: no adaptation; gate and quota still apply
 	Increase float64 // step of a probe as a share of the plateau; 0 means 0.05
-	Decrease float64 // the limit after a cut as a share of what the server holds; 0 means 0.95
+	Decrease float64 // the limit after a cut, but the first, as a share of what the server holds, at most 1; 0 means 0.95
 	RPM, TPM float64 // known limits; 0 means unknown
 	Seed     uint64
 	// Wake is called, outside of any lock, when a Try that failed may succeed now.
