@@ -109,7 +109,9 @@ func (s *session) compareFamily(it *input.Item) (string, error) {
 	}
 	f := &s.found
 	if f.family != "" && f.family != family {
-		return "", s.router.twoProviders(family, it.Line)
+		if err := s.router.twoProviders(family, it.Line); err != nil {
+			return "", err
+		}
 	}
 	f.family = family
 	return family, nil
