@@ -34,7 +34,7 @@ type window struct {
 	hold      time.Duration
 	blocked   time.Duration // when it last held a launch back; negative: never
 
-	cutTo   float64 // size after the last cut by a ceiling
+	cutTo   float64 // size after the last cut by a ceiling, 0 if that was doubted
 	ceiling float64 // at most so much was at the server when that burst was refused
 	proven  float64 // so much was accepted before it
 }
@@ -137,6 +137,9 @@ func (w *window) cut(e evidence) {
 	}
 	w.threshold, w.since = w.size, e.now
 	w.cutTo, w.ceiling, w.proven = w.size, e.level-1, e.proven
+	if e.doubted { // a rate's burst may be all there is: nothing to regain
+		w.cutTo = 0
+	}
 }
 
 // again is a further refusal of the burst that cut, launched at this level: its
