@@ -148,14 +148,16 @@ func (r *Runner) launch(t *task) bool {
 	return true
 }
 
-// otherLaneFree says that a lane without parked items could launch something.
+// otherLaneFree says that a lane without parked items could launch something: a
+// known one, or, while a known one is shut, one that has not been seen yet.
 func (r *Runner) otherLaneFree() bool {
 	lanes := r.allLanes()
-	if len(lanes) == 1 {
+	more := len(lanes) < r.c.Lanes
+	if len(lanes) == 1 && !more {
 		return false
 	}
 	for _, l := range lanes {
-		if len(l.parked) == 0 && l.free() {
+		if len(l.parked) == 0 && l.free() || more && !l.lim.Status().Gate.IsZero() {
 			return true
 		}
 	}

@@ -65,6 +65,9 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 	hint := l.r.hintOf(x, v)
 	fb := p.Done(l.outcome(x, v, hint))
 	l.tell(Flight{At: time.Now(), Landed: true, Signal: v.signal, Hint: hint, Gate: fb.Gate})
+	if !fb.Gate.IsZero() {
+		l.r.wake() // the dispatcher may read on for other lanes
+	}
 	l.r.observe(l.lane, x, v)
 	if v.counts && !fb.Outage && !x.stale {
 		l.errs++
@@ -75,7 +78,11 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 	case fail:
 		l.finish(output.Failed, x.err, "")
 	case giveUp:
-		l.finish(output.GaveUp, x.err, "server_said_no")
+		res := l.row(output.GaveUp, x.err, "server_said_no", time.Time{})
+		if x.hint > 0 {
+			res.NextAttemptAt = time.Now().Add(x.hint)
+		}
+		l.r.emit(res)
 	case shutLane:
 		l.r.closeLane(l.lane, x.err, laneMessage(l.lane, x.err), false)
 		l.finish(l.r.openStatus(), x.err, "lane_closed")
@@ -168,7 +175,7 @@ func (l *life) again(x exchange, v verdict, fb pacing.Feedback, hint time.Durati
 	s := l.state(x, v, fb)
 	d := l.r.c.Retry.Next(s)
 	if d.GiveUp == "" && !fb.Gate.IsZero() {
-		if g := l.r.c.Retry.Fits(fb.Gate, s); g.GiveUp != "" {
+		if g := l.r.c.Retry.Fits(fb.Gate.Add(-gateJitter), s); g.GiveUp != "" {
 			d = g
 		} else if g.Wait > d.Wait && d.Wait == 0 && d.Reason == "immediate" {
 			d.Reason = "gate"
@@ -200,6 +207,10 @@ func (l *life) again(x exchange, v verdict, fb pacing.Feedback, hint time.Durati
 	return l.wait(own)
 }
 
+// gateJitter is the most by which a lane's gate opens later than it was asked
+// to: no reason to give an item up.
+const gateJitter = 100 * time.Millisecond
+
 func waitReason(d retry.Decision, v verdict, hint time.Duration) string {
 	if d.Reason == "gate" && v.throttled && hint == 0 {
 		return "backoff" // the lane's shared one
@@ -212,7 +223,7 @@ func (l *life) state(x exchange, v verdict, fb pacing.Feedback) retry.State {
 		l.stale++
 	}
 	return retry.State{
-		Attempts: len(l.attempts), Errors: l.errs,
+		Attempts: len(l.attempts) - l.stale, Errors: l.errs,
 		Counts: v.counts && !fb.Outage, Throttled: v.throttled, Outage: fb.Outage,
 		Patient: x.err.Patient, Hint: x.hint, Unsent: x.stale && l.stale < 100,
 		Now: time.Now(), ItemEnd: l.end, RunEnd: l.r.c.End, Rand: l.rnd.Float64(),
@@ -260,7 +271,7 @@ func (l *life) notAfter() (time.Time, string) {
 		t, why = e, "run_budget"
 	}
 	if w := l.r.c.Retry.MaxWait; w > 0 && !l.r.capped() {
-		if m := time.Now().Add(w); t.IsZero() || m.Before(t) {
+		if m := time.Now().Add(w + gateJitter); t.IsZero() || m.Before(t) {
 			t, why = m, "max_wait"
 		}
 	}

@@ -67,6 +67,8 @@ func TestOneItem(t *testing.T) {
 			want{1, output.GaveUp, "item_budget", Finished, 0, time.Second}},
 		{"retry-after 120, max wait 5 s", always(refuse(429, "rate_limit_error", "Retry-After", "120")), func(c *Config) { c.Retry.MaxWait = 5 * time.Second },
 			want{1, output.GaveUp, "max_wait", Finished, 0, time.Second}},
+		{"retry-after 2, max wait 2 s", first(1, refuse(429, "rate_limit_error", "Retry-After", "2")), func(c *Config) { c.Retry.MaxWait = 2 * time.Second },
+			want{2, output.OK, "", Finished, 2 * time.Second, 3 * time.Second}},
 		// C06, C07: a spend cap stops the run at once.
 		{"spend cap", always(spend), nil, want{1, output.Aborted, "", Aborted, 0, time.Second}},
 		{"529 twice", first(2, refuse(529, "overloaded_error")), nil, want{3, output.OK, "", Finished, 0, 20 * time.Second}},
@@ -292,6 +294,29 @@ func TestLanesAreIndependent(t *testing.T) {
 			return ok(100 * time.Millisecond)
 		})
 		b.c.Items = items(200, func(i int) string { return []string{"slow", "fast"}[i%2] })
+		b.c.Lanes = 2
+		b.run()
+		b.want(output.OK, 200)
+		for _, c := range b.api.calls {
+			if c.model == "fast" && c.begun.Sub(began) > 15*time.Second {
+				t.Fatalf("the fast lane waited for the slow one: %s", c.begun.Sub(began))
+			}
+		}
+	})
+}
+
+// A lane that is shut from the start does not keep those from launching whose
+// lines come after its own.
+func TestLaneBehindAShutOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		began := time.Now()
+		b := newBench(t, 200, func(n int, body string) answer {
+			if between(body, `"model":"`, `"`) == "slow" && time.Since(began) < time.Minute {
+				return refuse(429, "rate_limit_error", "Retry-After", "60")
+			}
+			return ok(100 * time.Millisecond)
+		})
+		b.c.Items = items(200, func(i int) string { return []string{"slow", "fast"}[i/100] })
 		b.c.Lanes = 2
 		b.run()
 		b.want(output.OK, 200)
