@@ -43,14 +43,7 @@ func playSchedule(t *testing.T, steps []byte, conf byte) {
 			}
 		case 1, 2, 3, 4, 5, 6:
 			if x := pick(); x != nil {
-				o := Outcome{Signal: Signal(op - 1), Input: float64(arg), Output: float64(arg) * 3}
-				if arg&1 != 0 {
-					o.Hint = time.Duration(arg) * 50 * time.Millisecond
-				}
-				if arg&2 != 0 {
-					o.Quota = []Quota{{Resource(arg >> 6), float64(arg) * 10, float64(arg >> 2), time.Duration(arg>>3) * time.Second}}
-				}
-				d.l.done(d.now, x, o)
+				d.l.done(d.now, x, outcomeOf(Signal(op-1), arg))
 				d.l.done(d.now, x, Outcome{Signal: Throttled}) // a second time: ignored
 			}
 		case 7:
@@ -81,6 +74,18 @@ func playSchedule(t *testing.T, steps []byte, conf byte) {
 	if len(queued) > 0 || d.launch() != nil {
 		t.Fatalf("after close: %d still wait, or a launch", len(queued))
 	}
+}
+
+// outcomeOf makes up what came back.
+func outcomeOf(s Signal, arg byte) Outcome {
+	o := Outcome{Signal: s, Input: float64(arg), Output: float64(arg) * 3}
+	if arg&1 != 0 {
+		o.Hint = time.Duration(arg) * 50 * time.Millisecond
+	}
+	if arg&2 != 0 {
+		o.Quota = []Quota{{Resource(arg >> 6), float64(arg) * 10, float64(arg >> 2), time.Duration(arg>>3) * time.Second}}
+	}
+	return o
 }
 
 // landedQueue takes in how waits have ended.
