@@ -1,10 +1,8 @@
 package command
 
 import (
-	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 
@@ -126,40 +124,4 @@ func isToken(s string) bool {
 		alnum := r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 		return !alnum && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
-}
-
-// parseBase reads a base URL; where is what errors call it. They don't show the
-// URL: it may hold a key.
-func parseBase(raw, where string) (*url.URL, error) {
-	u, err := url.Parse(strings.TrimSpace(raw))
-	if ue, ok := errors.AsType[*url.Error](err); ok {
-		err = ue.Err
-	}
-	switch {
-	case err != nil:
-		return nil, usagef("%s: not a URL", where)
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, usagef("%s: want a URL that begins with https:// or http://", where)
-	case u.Hostname() == "":
-		return nil, usagef("%s: the URL names no host", where)
-	case u.Fragment != "":
-		return nil, usagef("%s: a URL with a # can't be a base", where)
-	}
-	u.Path = strings.TrimRight(u.Path, "/")
-	u.RawPath = ""
-	return u, nil
-}
-
-// urlSecrets are the parts of a base URL that must not be shown.
-func urlSecrets(u *url.URL) []string {
-	var secrets []string
-	if password, ok := u.User.Password(); ok {
-		secrets = append(secrets, password)
-	}
-	for name, values := range u.Query() {
-		if secretName(name) {
-			secrets = append(secrets, values...)
-		}
-	}
-	return secrets
 }

@@ -71,7 +71,7 @@ func newRouter(o *options, e *env, mock *url.URL) (*router, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.secrets = append(r.secrets, urlSecrets(base)...)
+		r.secrets = append(r.secrets, provider.Secrets(base)...)
 	}
 	return r, nil
 }
@@ -228,7 +228,20 @@ func (r *router) target(family string) (*runner.Target, error) {
 		return nil, err
 	}
 	t.Credentials.Header = r.o.authHeader
+	r.signBasic(t, base)
 	return t, nil
+}
+
+// signBasic sends a base URL's user name and password where nothing else is sent
+// in their place.
+func (r *router) signBasic(t *runner.Target, base *url.URL) {
+	h := http.Header{}
+	t.Provider.Sign(h, t.Credentials)
+	if base.User == nil || h.Get("Authorization") != "" || r.header.Get("Authorization") != "" {
+		return
+	}
+	t.Header = r.header.Clone()
+	t.Header.Set("Authorization", provider.Basic(base))
 }
 
 // requireKey refuses a family on its own host without a key.
@@ -292,8 +305,8 @@ func (r *router) base(family string) (base *url.URL, native bool, err error) {
 	if raw == "" {
 		raw = own
 	}
-	if base, err = parseBase(raw, where); err != nil {
-		return nil, false, err
+	if base, err = provider.ParseBase(raw); err != nil {
+		return nil, false, usagef("%s: %w", where, err)
 	}
 	known, err := url.Parse(own)
 	return base, err == nil && strings.EqualFold(base.Host, known.Host), err

@@ -168,11 +168,11 @@ func TestKeyErrors(t *testing.T) {
 		{nil, []string{"--api-key-file", "/does/not/exist"}, "--api-key-file: "},
 		{nil, []string{"--api-key-file", file(t, "empty", " \n")}, "empty"},
 		{nil, []string{"--api-key-file", file(t, "long", strings.Repeat("sk-secret", 10_000))}, "too long"},
-		{nil, []string{"--base-url", "http://u:sk-secret@:80/v1"}, "--base-url: the URL names no host"},
-		{nil, []string{"--base-url", "ftp://sk-secret"}, "--base-url: want a URL that begins with"},
-		{nil, []string{"--base-url", "http://sk-secret\x7f"}, "--base-url: not a URL"},
+		{nil, []string{"--base-url", "http://u:sk-secret@:80/v1"}, "--base-url: the base URL has no host"},
+		{nil, []string{"--base-url", "ftp://sk-secret"}, `--base-url: the base URL's scheme is "ftp"`},
+		{nil, []string{"--base-url", "http://sk-secret\x7f"}, "--base-url: the base URL can't be read"},
 		{nil, []string{"--base-url", "http://h#sk-secret"}, "--base-url: "},
-		{map[string]string{"OPENAI_BASE_URL": "api.openai.com"}, nil, "OPENAI_BASE_URL: want a URL"},
+		{map[string]string{"OPENAI_BASE_URL": "api.openai.com"}, nil, "OPENAI_BASE_URL: the base URL has no scheme"},
 		{nil, []string{"--header", "sk-secret"}, "--header: want 'Name: value'"},
 		{nil, []string{"--header", "a b: sk-secret"}, "--header: want 'Name: value'"},
 		{nil, []string{"--header", "A: sk-secret\r\nB: 1"}, "--header A: the value holds a control character"},
@@ -188,6 +188,38 @@ func TestKeyErrors(t *testing.T) {
 		}
 		if strings.Contains(got, "sk-secret") {
 			t.Errorf("%q: got the secret in %q", c.args, got)
+		}
+	}
+}
+
+// C51: a password in the base URL is sent as any client sends it, and known as a
+// secret; a key wins.
+func TestPasswordInBaseURL(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		args string
+		want string
+	}{
+		{nil, "--provider openai", "Basic dTpwdy1zZWNyZXQ="},
+		{nil, "--provider anthropic", "Basic dTpwdy1zZWNyZXQ="},
+		{map[string]string{"OPENAI_API_KEY": "sk-1"}, "--provider openai", ""},
+		{map[string]string{"ANTHROPIC_API_KEY": "sk-1"}, "--provider anthropic", "Basic dTpwdy1zZWNyZXQ="},
+		{nil, "--provider openai --header Authorization:x", "x"},
+	} {
+		o, e := settled(t, c.env, append(strings.Fields(c.args), "--base-url", "http://u:pw-secret@h/v1")...)
+		r, err := newRouter(o, e, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, err := r.route(&input.Item{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := target.Header.Get("Authorization"); got != c.want {
+			t.Errorf("%v: got %q, want %q", c, got, c.want)
+		}
+		if got := r.scrubber().String("u:pw-secret, dTpwdy1zZWNyZXQ="); got != "u:***, ***" {
+			t.Errorf("%v: got %q", c, got)
 		}
 	}
 }

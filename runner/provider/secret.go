@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -147,20 +148,35 @@ func wordByte(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// Secrets are the values of a base URL's query that look like keys, for a Scrubber.
+// Basic is the Authorization header for a base URL's user name and password
+// (RFC 7617), "" if it has none.
+func Basic(base *url.URL) string {
+	if base.User == nil {
+		return ""
+	}
+	password, _ := base.User.Password()
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(base.User.Username()+":"+password))
+}
+
+// Secrets are what a Scrubber has to know of a base URL: its password, or a user
+// name without one, and the values of its query that look like keys.
 func Secrets(base *url.URL) []string {
 	var out []string
 	for name, values := range base.Query() {
 		name = strings.ToLower(name)
-		for _, word := range [...]string{"key", "token", "secret", "sig", "pass", "auth", "code", "cred"} {
+		for _, word := range [...]string{"key", "token", "secret", "sig", "pass", "auth", "code", "cred", "session"} {
 			if strings.Contains(name, word) {
 				out = append(out, values...)
 				break
 			}
 		}
 	}
-	if p, ok := base.User.Password(); ok {
-		out = append(out, p)
+	if base.User != nil {
+		secret, ok := base.User.Password()
+		if !ok {
+			secret = base.User.Username()
+		}
+		out = append(out, secret, Basic(base))
 	}
 	return out
 }

@@ -72,8 +72,14 @@ func TestSecrets(t *testing.T) {
 	}
 	got := Secrets(u)
 	slices.Sort(got)
-	if want := []string{"a", "b", "c", "d", "p"}; !slices.Equal(got, want) {
+	if want := []string{"Basic dTpw", "a", "b", "c", "d", "p"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := Secrets(&url.URL{User: url.User("tok")}), []string{"tok", "Basic dG9rOg=="}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := Basic(&url.URL{}); got != "" {
+		t.Errorf("got %q, want none", got)
 	}
 }
 

@@ -58,7 +58,8 @@ func hasMember(object []byte, name string) bool {
 }
 
 // ParseBase reads a base URL: http or https, a host, and what follows it. A query
-// (?api-version=…) is kept. Its errors never show the URL, which may hold secrets.
+// (?api-version=…) is kept, a slash at its path's end is not. A user name and password are for Basic. Its errors
+// never show the URL, which may hold secrets.
 func ParseBase(raw string) (*url.URL, error) {
 	raw = strings.TrimSpace(raw)
 	if raw == "" {
@@ -72,13 +73,12 @@ func ParseBase(raw string) (*url.URL, error) {
 		return nil, errors.New("the base URL can't be read as a URL")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("the base URL's scheme is %q: only https and http are spoken", u.Scheme)
-	case u.User != nil:
-		return nil, errors.New("the base URL holds a user name or password: send it as a header instead, --header 'Authorization: env:NAME'")
 	case u.Hostname() == "":
 		return nil, errors.New("the base URL has no host")
 	case strings.Contains(raw, "#"):
 		return nil, errors.New("the base URL has a fragment (#…), which is never sent: take it away")
 	}
+	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 	return u, nil
 }
 

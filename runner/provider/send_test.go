@@ -132,8 +132,7 @@ func TestParseBaseRefuses(t *testing.T) {
 		"ftp://h":                     `"ftp"`,
 		"https://":                    "no host",
 		"https://:80":                 "no host",
-		"https://user:s3cret@h/v1":    "--header",
-		"https://s3cret@h/v1":         "--header",
+		"https://user:s3cret@:1/v1":   "no host",
 		"https://user:pa/s3cret@h/v1": "can't be read",
 		"https://h/v1#s3cret":         "fragment",
 		"https://h/v1#":               "fragment",
@@ -150,7 +149,7 @@ func TestParseBaseRefuses(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", raw, err, want)
 		}
 	}
-	if u, err := ParseBase(" HTTPS://Host/v1 "); err != nil || u.Scheme != "https" {
+	if u, err := ParseBase(" HTTPS://u:p@Host/v1/ "); err != nil || u.Scheme != "https" || u.Path != "/v1" || strings.Contains(JoinURL(u, "/x"), "p@") {
 		t.Errorf("got %v %v, want the URL", u, err)
 	}
 }
