@@ -77,9 +77,6 @@ func lookup(cmd *cli.Command, name string) cli.Flag {
 			return f
 		}
 	}
-	if slices.Contains(cli.HelpFlag.Names(), name) {
-		return cli.HelpFlag
-	}
 	return nil
 }
 
@@ -89,7 +86,7 @@ func takesValue(f cli.Flag) bool {
 }
 
 func rootFlag(app *cli.App, arg string) error {
-	known := []string{"--help", "-h", "--version", "-v"}
+	known := []string{"--help", "-h", "--version"}
 	if slices.Contains(known, arg) {
 		return nil
 	}

@@ -90,13 +90,17 @@ func newApp(e *env) *cli.App {
 			runCommand(e), planCommand(e), reportCommand(e), exportCommand(e), mergeCommand(e),
 			mockCommand(e), schemaCommand(e), completionCommand(e), manCommand(e),
 		},
+		Flags:                     []cli.Flag{helpFlag(), &cli.BoolFlag{Name: "version", Usage: "print the version"}},
+		HideHelp:                  true, // the library's own flags are variables that
+		HideVersion:               true, // it writes to: calls could not run side by side
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              func(c *cli.Context, err error, _ bool) error { return flagError(c, err) },
 	}
 	for _, c := range app.Commands {
-		c.HideHelpCommand = true
+		c.Flags = append(c.Flags, helpFlag())
+		c.HideHelp, c.HideHelpCommand = true, true
 		c.OnUsageError = app.OnUsageError
 	}
 	if asksHelp(e.args) {
@@ -106,9 +110,16 @@ func newApp(e *env) *cli.App {
 		app.CustomAppHelpTemplate = appHelpTemplate(app)
 	}
 	app.Action = func(c *cli.Context) error {
+		if c.Bool("version") {
+			return writeOut(e.stdout, []byte("llmbatch version "+app.Version+"\n"))
+		}
 		return cli.ShowAppHelp(c)
 	}
 	return app
+}
+
+func helpFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help", DisableDefaultText: true}
 }
 
 // asksHelp says whether the help texts may be wanted: making them is half of what

@@ -121,7 +121,11 @@ func (x *execution) sentence(end ending) *failure {
 		return x.rowsSentence(end)
 	case exitWrite:
 		f.msg = "sending stopped: " + cmp.Or(errText(end.write), end.rep.Message)
-		f.hint("make room or mend the cause, then run the same command again: what is in the file is whole")
+		if x.out == "-" {
+			f.hint("a run that writes to standard output can't be continued: -o FILE can")
+		} else {
+			f.hint("make room or mend the cause, then run the same command again: what is in the file is whole")
+		}
 	case exitInternal:
 		f.msg = end.rep.Message
 		f.hint("%s", cmp.Or(end.rep.Hint, "rows are kept; run the same command again to continue"))

@@ -68,7 +68,7 @@ func inGroups(flags []cli.Flag) []cli.Flag {
 	slices.SortStableFunc(sorted, func(a, b cli.Flag) int {
 		return slices.Index(order, categoryOf(a)) - slices.Index(order, categoryOf(b))
 	})
-	return slices.DeleteFunc(sorted, func(f cli.Flag) bool { return f == cli.HelpFlag || f == cli.BashCompletionFlag })
+	return slices.DeleteFunc(sorted, func(f cli.Flag) bool { return f.Names()[0] == "help" })
 }
 
 func categoryOf(f cli.Flag) string {

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"path/filepath"
 
@@ -75,8 +76,17 @@ func reportPage(e *env, path, html string) error {
 	return nil
 }
 
-// readError is about a file that was to be read; nothing was sent.
-func readError(err error) error { return outputError(err) }
+// readError is about a results file that was to be read.
+func readError(err error) error {
+	f := usagef("%w", err)
+	if _, ok := errors.AsType[*output.BrokenRowError](err); ok {
+		return f.hint("mend or remove that line")
+	}
+	if _, ok := errors.AsType[*output.ForeignError](err); ok {
+		return f.hint("the results of prompts.jsonl are in prompts.results.jsonl, unless -o says otherwise")
+	}
+	return f
+}
 
 // writeOut writes data to standard output.
 func writeOut(w io.Writer, data []byte) error {
