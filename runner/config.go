@@ -117,6 +117,10 @@ type Config struct {
 	Defer func(it *input.Item, p Progress, at time.Time) bool
 	// OnFlight is called at the launch and at the end of each request; nil: none.
 	OnFlight func(*input.Item, Flight)
+	// OnStop is called once, when the run begins to stop, and OnLaneClosed when a
+	// lane launches nothing more while others go on; nil: not at all.
+	OnStop       func(reason Reason, message, hint string)
+	OnLaneClosed func(provider, model, message string)
 	// Elsewhere makes the run's requests in other processes and returns when every
 	// row is in; nil: they are made here.
 	Elsewhere func(Remote)

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"llmbatch/input"
 	"llmbatch/output"
 	"llmbatch/pacing"
@@ -92,7 +94,7 @@ type Remote struct{ r *Runner }
 type Open struct {
 	Item *input.Item
 	// Hash is its request_hash, Key its idempotency key.
-	Hash, Key, Model string
+	Hash, Key, Provider, Model string
 	// Old is the row that an earlier run left, nil if there is none, and Earlier
 	// how many attempts it has.
 	Old     *output.Result
@@ -143,7 +145,8 @@ func (m Remote) Open(it *input.Item) (o *Open, did bool) {
 	if t == nil {
 		return nil, false
 	}
-	return &Open{Item: it, Hash: t.hash, Key: t.key, Model: t.call.Model, Old: t.old, Earlier: t.earlier, NotBefore: t.notBefore, task: t}, true
+	return &Open{Item: it, Hash: t.hash, Key: t.key, Provider: t.call.Provider, Model: t.call.Model,
+		Old: t.old, Earlier: t.earlier, NotBefore: t.notBefore, task: t}, true
 }
 
 // Reserve sets money aside for the item's next request. Where that would pass
@@ -185,24 +188,34 @@ func (m Remote) history(key string, n int) json.RawMessage {
 		m.r.halt(stop{reason: WriteFailed, err: err, message: "an earlier row could not be read again"})
 		return nil
 	}
-	var all []json.RawMessage
-	if json.Unmarshal(append(append([]byte{'['}, old.History...), ']'), &all) != nil {
-		return nil
-	}
-	return bytes.Join(asBytes(all[:min(n, len(all))]), []byte{','})
+	return FirstAttempts(old.History, n)
 }
 
-func asBytes(list []json.RawMessage) [][]byte {
-	b := make([][]byte, len(list))
-	for i, v := range list {
-		b[i] = v
+// FirstAttempts is the first n of the attempts in a Result's History, as they
+// were written.
+func FirstAttempts(history json.RawMessage, n int) json.RawMessage {
+	d := jsontext.NewDecoder(bytes.NewReader(append(append([]byte{'['}, history...), ']')), jsontext.AllowDuplicateNames(true))
+	if _, err := d.ReadToken(); err != nil {
+		return nil
 	}
-	return b
+	var first json.RawMessage
+	for i := 0; i < n && d.PeekKind() == '{'; i++ {
+		v, err := d.ReadValue()
+		if err != nil {
+			return nil
+		}
+		if i > 0 {
+			first = append(first, ',')
+		}
+		first = append(first, v...)
+	}
+	return first
 }
 
 // Leave writes the row of an item that has had attempts and is open when the run
 // has stopped.
-func (m Remote) Leave(it *input.Item, p Progress) {
+// With laneClosed the item gives up because its lane is closed.
+func (m Remote) Leave(it *input.Item, p Progress, laneClosed bool) {
 	t, err := m.r.prepare(it)
 	if err != nil {
 		m.r.emit(m.r.badRow(it, err))
@@ -216,6 +229,10 @@ func (m Remote) Leave(it *input.Item, p Progress) {
 	}
 	l := &life{task: t, r: m.r, rnd: rand.New(rand.NewPCG(m.r.c.Seed, uint64(it.Index)))}
 	l.take(&p)
+	if laneClosed {
+		l.finish(output.GaveUp, l.last, "lane_closed")
+		return
+	}
 	l.finish(m.r.openStatus(), l.last, m.r.openReason())
 }
 
@@ -228,7 +245,21 @@ func (m Remote) oldRow(key string) (output.Row, bool) {
 
 // Halt ends the run for the given reason, unless it has ended for a stronger one.
 func (m Remote) Halt(reason Reason, message, hint string, err error) {
-	m.r.halt(stop{reason: reason, message: message, hint: hint, err: err})
+	m.r.Halt(reason, message, hint, err)
+}
+
+// Ending is why the run stops: the Report's first members.
+func (m Remote) Ending() Report {
+	m.r.stopMu.Lock()
+	defer m.r.stopMu.Unlock()
+	s := m.r.stop
+	return Report{Reason: s.reason, Message: s.message, Hint: s.hint, Err: s.err}
+}
+
+// Halt stops the run as if it had found the reason itself. It may be called from
+// anywhere.
+func (r *Runner) Halt(reason Reason, message, hint string, err error) {
+	r.halt(stop{reason: reason, message: message, hint: hint, err: err})
 }
 
 // Note makes the report say LaneClosed at the end, with this message.
@@ -238,6 +269,16 @@ func (m Remote) Note(message string) {
 		m.r.notice = message
 	}
 	m.r.stopMu.Unlock()
+}
+
+// ReadAll says that the input was read to its end, or to Config.Limit.
+func (m Remote) ReadAll() bool { return m.r.readAll.Load() }
+
+// WriteFailed says that a row could not be written.
+func (m Remote) WriteFailed() bool {
+	m.r.stopMu.Lock()
+	defer m.r.stopMu.Unlock()
+	return m.r.stop.reason == WriteFailed
 }
 
 // Unsent counts items that were read and are left without a row.
@@ -250,15 +291,14 @@ func (m Remote) Stopped() <-chan struct{} { return m.r.intake.Done() }
 // Cut is closed when requests on the wire are cancelled.
 func (m Remote) Cut() <-chan struct{} { return m.r.hard.Done() }
 
-// Saw counts a request made elsewhere.
-func (m Remote) Saw(f Flight) {
-	if !f.Landed {
+// Saw counts a request made elsewhere; inFlight is how many are on the wire.
+func (m Remote) Saw(f Flight, inFlight int) {
+	switch {
+	case !f.Landed:
 		m.r.requests.Add(1)
-		m.r.onWire(+1)
-		return
-	}
-	m.r.onWire(-1)
-	if f.Signal == pacing.Throttled {
+	case f.Signal == pacing.Throttled:
 		m.r.throttled.Add(1)
+	}
+	for p, n := m.r.peak.Load(), int64(inFlight); n > p && !m.r.peak.CompareAndSwap(p, n); p = m.r.peak.Load() {
 	}
 }

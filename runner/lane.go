@@ -105,5 +105,18 @@ func (r *Runner) closeLane(l *lane, e *provider.Error, message string, onlyWaits
 		r.warn(message, "model", l.model)
 		l.lim.Close()
 		r.wake()
+		if r.c.OnLaneClosed != nil {
+			r.c.OnLaneClosed(l.target.Defaults.Name, l.model, message)
+		}
+	}
+}
+
+// CloseLane closes the lanes that match, as an answer could have done. It may be
+// called from anywhere.
+func (r *Runner) CloseLane(match func(provider, model string) bool, message string) {
+	for _, l := range r.allLanes() {
+		if match(l.target.Defaults.Name, l.model) {
+			r.closeLane(l, nil, message, true)
+		}
 	}
 }

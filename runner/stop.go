@@ -46,6 +46,9 @@ func (r *Runner) halt(s stop) {
 	r.stopMu.Unlock()
 	if first {
 		r.stopIntake()
+		if r.c.OnStop != nil {
+			r.c.OnStop(s.reason, s.message, s.hint)
+		}
 	}
 }
 

@@ -1,0 +1,284 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"llmbatch/output"
+	"llmbatch/runner"
+)
+
+const (
+	// collectBatch is how many rows share one flush to the disk, collectFor how long
+	// a request for them stays with the server.
+	collectBatch = 1000
+	collectFor   = time.Second
+)
+
+// arrived is a row that came in.
+type arrived struct {
+	row     *output.Result
+	earlier int
+	note    bool // a waiting row: the item is still open
+}
+
+// collect takes rows until ctx ends: writes them, flushes, counts, and only then
+// acknowledges.
+func (c *Coordinator) collect(ctx context.Context) {
+	purged := time.Now()
+	for ctx.Err() == nil {
+		if !c.fresh() { // somebody else may lead
+			if sleep(ctx, 50*time.Millisecond) != nil {
+				return
+			}
+			continue
+		}
+		msgs, err := fetch(ctx, c.res)
+		if err != nil {
+			if sleep(ctx, 200*time.Millisecond) != nil {
+				return
+			}
+			continue
+		}
+		if len(msgs) == 0 {
+			continue
+		}
+		if !c.fresh() || !c.accept(c.parse(msgs)) {
+			continue // not acknowledged: they come again, to whoever leads
+		}
+		_ = msgs[len(msgs)-1].Ack()
+		if time.Since(purged) > time.Minute {
+			purged = time.Now()
+			c.purgeOld(ctx)
+		}
+	}
+}
+
+// fetch returns what there is, at most a batch, as soon as there is something.
+func fetch(ctx context.Context, consumer jetstream.Consumer) ([]jetstream.Msg, error) {
+	var msgs []jetstream.Msg
+	take := func(b jetstream.MessageBatch, err error) error {
+		if err != nil {
+			return err
+		}
+		for m := range b.Messages() {
+			msgs = append(msgs, m)
+		}
+		if err := b.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, jetstream.ErrNoMessages) {
+			return err
+		}
+		return nil
+	}
+	if err := take(consumer.FetchNoWait(collectBatch)); err != nil || len(msgs) > 0 {
+		return msgs, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return msgs, take(consumer.Fetch(1, jetstream.FetchMaxWait(collectFor)))
+}
+
+// parse reads rows. Those of another epoch, and what is no row, are passed over.
+func (c *Coordinator) parse(msgs []jetstream.Msg) []arrived {
+	var rows []arrived
+	for _, m := range msgs {
+		if m.Headers().Get(epochHeader) != c.config.Epoch {
+			continue
+		}
+		a, err := parseRow(m)
+		if err != nil {
+			c.log.Error("a result that is no row was dropped", "subject", m.Subject(), "error", err)
+			continue
+		}
+		a.note = a.row.Status == output.Waiting
+		rows = append(rows, a)
+	}
+	return rows
+}
+
+func parseRow(m jetstream.Msg) (arrived, error) {
+	row, err := output.ParseRow(m.Data())
+	if err != nil {
+		return arrived{}, err
+	}
+	a := arrived{row: row}
+	if n := m.Headers().Get(earlierHeader); n != "" {
+		if a.earlier, err = strconv.Atoi(n); err != nil {
+			return a, fmt.Errorf("header %s: %w", earlierHeader, err)
+		}
+	}
+	return a, nil
+}
+
+// accept writes rows whose line has none yet, flushes, and counts. False means
+// that something could not be written: the run has stopped.
+func (c *Coordinator) accept(rows []arrived) bool {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	var lines []int
+	now := bitmap{}
+	for _, a := range rows {
+		line := a.row.Index
+		c.mu.Lock()
+		known := c.done.has(line)
+		o := c.open[line]
+		c.mu.Unlock()
+		if known || now.has(line) {
+			continue
+		}
+		c.m.Accept(a.row, a.earlier)
+		if c.m.WriteFailed() {
+			return false
+		}
+		if a.note {
+			continue
+		}
+		now.add(line)
+		lines = append(lines, line)
+		if o != nil {
+			c.m.Settle(o, a.row)
+		}
+	}
+	if err := c.o.Sync(); err != nil {
+		c.m.Halt(runner.WriteFailed, err.Error(), "", err)
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, line := range lines {
+		if c.done.add(line) && c.due.has(line) {
+			c.missing--
+		}
+		delete(c.open, line)
+	}
+	if len(lines) > 0 {
+		c.moved = time.Now()
+	}
+	c.checkDone()
+	return true
+}
+
+// checkDone is called with c.mu held.
+func (c *Coordinator) checkDone() {
+	if c.fedAll && c.missing == 0 && !c.over {
+		c.over = true
+		close(c.allDone)
+	}
+}
+
+// purgeOld drops results that were collected a while ago: a worker that gets an
+// old message again still has to find its result.
+func (c *Coordinator) purgeOld(ctx context.Context) {
+	info, err := c.res.Info(ctx)
+	if err != nil {
+		return
+	}
+	now := time.Now()
+	c.collected = append(c.collected, collected{now, info.AckFloor.Stream})
+	upTo := uint64(0)
+	for len(c.collected) > 0 && now.Sub(c.collected[0].at) > c.o.Retain {
+		upTo = c.collected[0].seq
+		c.collected = c.collected[1:]
+	}
+	if upTo == 0 {
+		return
+	}
+	if s, err := c.js.Stream(ctx, c.resStream()); err == nil {
+		_ = s.Purge(ctx, jetstream.WithPurgeSequence(upTo+1))
+	}
+}
+
+// collected is how far the rows were on the disk at a time.
+type collected struct {
+	at  time.Time
+	seq uint64
+}
+
+// Recover writes the rows that a coordinator which died had not collected: they
+// are paid for. It calls accept for each, with how many attempts of earlier runs
+// the row lacks, then sync; without such rows it calls neither.
+func (l *Lead) Recover(ctx context.Context, accept func(*output.Result, int) error, sync func() error) (int, error) {
+	consumer, err := l.renewCollect(ctx)
+	if missing(err) || errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for {
+		info, err := consumer.Info(ctx)
+		if err != nil {
+			return n, err
+		}
+		if info.NumPending == 0 && info.NumAckPending == 0 {
+			return n, nil
+		}
+		msgs, err := fetch(ctx, consumer)
+		if err != nil {
+			return n, err
+		}
+		if len(msgs) == 0 {
+			continue
+		}
+		for _, m := range msgs {
+			a, err := parseRow(m)
+			if err != nil {
+				continue
+			}
+			if err := accept(a.row, a.earlier); err != nil {
+				return n, err
+			}
+			n++
+		}
+		if err := sync(); err != nil {
+			return n, err
+		}
+		if err := msgs[len(msgs)-1].DoubleAck(ctx); err != nil {
+			return n, err
+		}
+	}
+}
+
+// renewCollect makes the collecting consumer anew where the last one had
+// acknowledged: what was delivered to a dead coordinator comes at once.
+func (l *Lead) renewCollect(ctx context.Context) (jetstream.Consumer, error) {
+	old, err := l.js.Consumer(ctx, l.resStream(), "collect")
+	if err != nil {
+		return nil, err
+	}
+	config := old.CachedInfo().Config
+	config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, old.CachedInfo().AckFloor.Stream+1
+	if err := l.js.DeleteConsumer(ctx, l.resStream(), "collect"); err != nil {
+		return nil, err
+	}
+	return l.js.CreateConsumer(ctx, l.resStream(), config)
+}
+
+// finish writes down that the run is over, for the workers and for fleet status.
+func (c *Coordinator) finish(e ending) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, 5*oneTry)
+	defer cancel()
+	for {
+		try, stop := context.WithTimeout(ctx, oneTry)
+		_, err := c.kv.Put(try, "done", data)
+		stop()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if sleep(ctx, 100*time.Millisecond) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package fleet
+
+import (
+	"encoding/json"
+	"time"
+
+	"llmbatch/input"
+	"llmbatch/output"
+	"llmbatch/runner"
+)
+
+// record is one item as a message: all that a worker needs but the keys.
+type record struct {
+	Item wireItem
+	Lane string
+	// Hash and Key are the item's request_hash and idempotency key.
+	Hash, Key string
+	Old       *earlier         `json:",omitempty"`
+	Progress  *runner.Progress `json:",omitempty"`
+	Epoch     string
+}
+
+// earlier is what a worker needs of the row of an earlier run. The attempts
+// themselves stay with the coordinator.
+type earlier struct {
+	Attempts int
+	Usage    output.Usage
+	Cost     float64
+	First    time.Time
+}
+
+// wireItem is an input.Item whose raw members are strings: as JSON values they
+// would be compacted, and a body must keep its bytes.
+type wireItem struct {
+	Index, Line            int
+	Offset                 int64
+	Size                   int
+	ID, Key                string
+	Format                 input.Format `json:",omitempty"`
+	Model, URL             string       `json:",omitempty"`
+	Prompt, System         string       `json:",omitempty"`
+	MaxTokens, Temperature string       `json:",omitempty"`
+	Params, Body           string       `json:",omitempty"`
+	BodyOffset             int          `json:",omitempty"`
+	Metadata               string       `json:",omitempty"`
+}
+
+func toWire(it *input.Item) wireItem {
+	return wireItem{
+		Index: it.Index, Line: it.Line, Offset: it.Offset, Size: it.Size, ID: string(it.ID), Key: it.Key,
+		Format: it.Format, Model: it.Model, URL: it.URL, Prompt: it.Prompt, System: it.System,
+		MaxTokens: string(it.MaxTokens), Temperature: string(it.Temperature), Params: string(it.Params),
+		Body: string(it.Body), BodyOffset: it.BodyOffset, Metadata: string(it.Metadata),
+	}
+}
+
+func (w *wireItem) item() *input.Item {
+	return &input.Item{
+		Index: w.Index, Line: w.Line, Offset: w.Offset, Size: w.Size, ID: raw(w.ID), Key: w.Key,
+		Format: w.Format, Model: w.Model, URL: w.URL, Prompt: w.Prompt, System: w.System,
+		MaxTokens: raw(w.MaxTokens), Temperature: raw(w.Temperature), Params: raw(w.Params),
+		Body: raw(w.Body), BodyOffset: w.BodyOffset, Metadata: raw(w.Metadata),
+	}
+}
+
+func raw(s string) json.RawMessage {
+	if s == "" {
+		return nil
+	}
+	return json.RawMessage(s)
+}
+
+// attempts is how many the item has had in this run.
+func (r *record) attempts() int {
+	if r.Progress == nil {
+		return 0
+	}
+	return len(r.Progress.Attempts)
+}
+
+// old is the earlier row as the runner asks for it, with as many empty attempts
+// as it had.
+func (r *record) old() *output.Result {
+	res := &output.Result{ID: raw(r.Item.ID), Key: r.Item.Key, Status: output.GaveUp, RequestHash: r.Hash, IdempotencyKey: r.Key}
+	o := r.Old
+	if o == nil {
+		return res
+	}
+	res.Usage, res.Cost, res.FirstAttemptAt = o.Usage, o.Cost, o.First
+	for i := range o.Attempts {
+		if i > 0 {
+			res.History = append(res.History, ',')
+		}
+		res.History = append(res.History, "{}"...)
+	}
+	return res
+}
+
+// Headers of results.
+const (
+	earlierHeader = "Llmb-Earlier" // how many attempts of earlier runs the row has
+	epochHeader   = "Llmb-Epoch"
+)
+
+// Config is a run as its workers know it.
+type Config struct {
+	// Epoch tells this run from earlier ones of the same name.
+	Epoch string
+	// Print identifies input, output and settings: a coordinator that finds its own
+	// takes the run over.
+	Print   string
+	Started time.Time
+	// End is the run's end, zero for none.
+	End   time.Time
+	Lease time.Duration
+	// Lanes is how many there are.
+	Lanes int
+	// Settings are the caller's, without secrets.
+	Settings json.RawMessage
+}
+
+// ending is why a run stopped, in the key "abort", or that it is over, in "done".
+type ending struct {
+	Reason  runner.Reason
+	Message string
+	Hint    string `json:",omitempty"`
+	By      string `json:",omitempty"` // the worker that saw it first
+	At      time.Time
+}
+
+// stat is what a worker tells each 100 ms.
+type stat struct {
+	Worker string
+	// Held is how many items it has, Deferred how many it has put off so far.
+	Held     int
+	Deferred int64
+	// Stopped: it has launched its last request and published its last row.
+	Stopped bool `json:",omitempty"`
+	// Seen holds launches and landings since the last one.
+	Seen []seen `json:",omitempty"`
+	// Sent is when, by the server's clock.
+	Sent time.Time
+}
+
+// seen is one runner.Flight: line, lane's place in the config, kind, …
+type seen struct {
+	Line int    `json:"l"`
+	Lane string `json:"n"`
+	At   int64  `json:"t"`           // µs of Unix time by the server's clock
+	Sig  int    `json:"s,omitempty"` // signal + 1 of a landing, 0 for a launch
+	Hint int64  `json:"h,omitempty"` // ms
+}

@@ -1,0 +1,364 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"llmbatch/input"
+	"llmbatch/output"
+	"llmbatch/pacing"
+	"llmbatch/runner"
+	"llmbatch/runner/provider"
+)
+
+// WorkerOptions of Work.
+type WorkerOptions struct {
+	// ID names the worker in rows; "" means the host's name and a random end.
+	ID string
+	// Concurrency is its own ceiling of requests on the wire in each lane; 0 means 256.
+	Concurrency int
+	// Build makes a runner's config of the run's settings: routes, policies and
+	// budgets. Items, rows and pacing are the worker's.
+	Build func(Config) (runner.Config, error)
+	// Attach, if not nil, is given the runner before it runs.
+	Attach func(*runner.Runner)
+	Log    *slog.Logger // nil: none
+}
+
+// statPeriod is how often a worker tells what it saw.
+const statPeriod = 100 * time.Millisecond
+
+// mostSkew is by how much a worker's clock may differ from the server's.
+const mostSkew = 2 * time.Second
+
+// Reasons for which a worker's runner is stopped from outside.
+var (
+	errOver    = errors.New("the run is over")
+	errAborted = errors.New("the run was stopped")
+	errRemoved = errors.New("the run was removed")
+)
+
+// worker takes items from the queue, and gives rows and waiting items back.
+type worker struct {
+	*Conn
+	o      WorkerOptions
+	config Config
+	kv     jetstream.KeyValue
+	lead   jetstream.KeyValue
+	offset time.Duration // the server's clock minus ours
+	log    *slog.Logger
+	runner *runner.Runner
+	items  chan *held
+	hard   context.Context // done: nothing more is published
+	most   int             // the longest message
+
+	mu     sync.Mutex
+	held   map[int]*held
+	keys   map[string]*held
+	lanes  map[string]*puller
+	cool   map[string]time.Time
+	limits map[string]int
+	seen   []seen
+	ending *ending // why the run stopped, nil as long as it goes on
+
+	pulls    sync.WaitGroup
+	deferred atomic.Int64
+	leaving  atomic.Bool // this worker stops and the run goes on
+}
+
+// held is an item in hand: its lease runs as long as it is in worker.held.
+type held struct {
+	rec   record
+	reply string
+}
+
+// Work takes part in a run until it ends, ctx ends, or something is wrong here.
+// The config may come later than the worker: it waits for it.
+func (c *Conn) Work(ctx context.Context, o WorkerOptions) (runner.Report, error) {
+	w, err := c.join(ctx, o)
+	if err != nil {
+		return runner.Report{}, err
+	}
+	rc, err := o.Build(w.config)
+	if err != nil {
+		return runner.Report{}, err
+	}
+	w.prepare(&rc)
+	w.runner = runner.New(rc)
+	if o.Attach != nil {
+		o.Attach(w.runner)
+	}
+	// What is published when the run ends must still go out: its context is not ctx.
+	hard, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	w.hard = hard
+	side, stop := context.WithCancel(hard)
+	var group sync.WaitGroup
+	watcher, err := w.kv.WatchAll(side)
+	if err != nil {
+		stop()
+		return runner.Report{}, err
+	}
+	group.Go(func() { w.watch(side, watcher) })
+	group.Go(func() { w.keepLeases(side) })
+	group.Go(func() { w.tell(side) })
+	group.Go(func() { w.register(side) })
+	limits, err := w.nc.Subscribe(w.subject("limit"), w.newLimits)
+	defer context.AfterFunc(ctx, func() { w.leave(context.Cause(ctx)) })()
+	rep := w.runner.Run(context.WithoutCancel(ctx))
+	if err == nil {
+		_ = limits.Unsubscribe()
+	}
+	stop()
+	group.Wait()
+	w.pulls.Wait()
+	w.giveBack()
+	w.tellOnce(true)
+	_ = w.lead.Delete(context.WithoutCancel(ctx), "worker."+w.o.ID)
+	_ = w.nc.FlushTimeout(oneTry)
+	return w.conclude(rep)
+}
+
+// conclude says how the run ended for this worker.
+func (w *worker) conclude(rep runner.Report) (runner.Report, error) {
+	w.mu.Lock()
+	e := w.ending
+	w.mu.Unlock()
+	if e != nil {
+		rep.Reason, rep.Message, rep.Hint = e.Reason, e.Message, e.Hint
+	}
+	if errors.Is(rep.Err, errRemoved) {
+		return rep, errRemoved
+	}
+	return rep, nil
+}
+
+// join waits for the run's config and registers.
+func (c *Conn) join(ctx context.Context, o WorkerOptions) (*worker, error) {
+	w := &worker{
+		Conn: c, o: o, log: o.Log, held: map[int]*held{}, keys: map[string]*held{},
+		lanes: map[string]*puller{}, cool: map[string]time.Time{}, limits: map[string]int{},
+	}
+	if w.log == nil {
+		w.log = slog.New(slog.DiscardHandler)
+	}
+	if w.o.Concurrency == 0 {
+		w.o.Concurrency = 256
+	}
+	if w.o.ID == "" {
+		w.o.ID = workerID()
+	}
+	w.items = make(chan *held, 64*1024)
+	w.most = int(c.nc.MaxPayload()) - 1024
+	for said := false; ; {
+		err := w.readConfig(ctx)
+		if err == nil {
+			break
+		}
+		if !missing(err) {
+			return nil, err
+		}
+		if !said {
+			w.log.Info("waiting for the run to begin", "run", c.run)
+			said = true
+		}
+		if err := sleep(ctx, 200*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	return w, w.checkClock(ctx)
+}
+
+// missing says that a bucket, stream or key is not there (yet).
+func missing(err error) bool {
+	return errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrKeyNotFound) ||
+		errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, context.DeadlineExceeded)
+}
+
+func (w *worker) readConfig(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, oneTry)
+	defer cancel()
+	var err error
+	if w.kv, err = w.js.KeyValue(ctx, w.bucket()); err != nil {
+		return err
+	}
+	if w.lead, err = w.js.KeyValue(ctx, w.leadBucket()); err != nil {
+		return err
+	}
+	e, err := w.kv.Get(ctx, "config")
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(e.Value(), &w.config)
+}
+
+func workerID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "worker"
+	}
+	host, _, _ = strings.Cut(host, ".")
+	safe := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '-'
+	}, host)
+	var b [3]byte
+	rand.Read(b[:]) // never fails
+	return safe + "-" + hex.EncodeToString(b[:])
+}
+
+// checkClock registers the worker and compares clocks with what the server
+// stamped on that.
+func (w *worker) checkClock(ctx context.Context) error {
+	off, err := clockOffset(ctx, w.lead, "worker."+w.o.ID)
+	if err != nil {
+		return err
+	}
+	if off.Abs() > mostSkew {
+		return fmt.Errorf("the clock here differs from the NATS server's by %v; a fleet needs %v or less", off.Round(time.Millisecond), mostSkew)
+	}
+	w.offset = off
+	return nil
+}
+
+// clockOffset is the server's clock minus ours, as exact as a round trip.
+func clockOffset(ctx context.Context, kv jetstream.KeyValue, key string) (time.Duration, error) {
+	before := time.Now()
+	if _, err := kv.Put(ctx, key, []byte(before.UTC().Format(time.RFC3339Nano))); err != nil {
+		return 0, err
+	}
+	half := time.Since(before) / 2
+	e, err := kv.Get(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	return e.Created().Sub(before.Add(half)), nil
+}
+
+// now is the server's clock.
+func (w *worker) now() time.Time { return time.Now().Add(w.offset) }
+
+// prepare makes the queue the runner's source and sink.
+func (w *worker) prepare(c *runner.Config) {
+	c.Items, c.Reload, c.Limit = w.source, nil, 0
+	c.Lanes = w.config.Lanes
+	c.Old, c.OldRow = w.old, w.oldRow
+	c.Write, c.FinalOnly, c.OnRow = w.write, false, nil
+	c.NoFailFast = true // the coordinator's guard sees all rows
+	c.RetryFailed, c.Rerun, c.Spend = true, true, nil
+	c.Pacing = pacing.Config{Max: w.o.Concurrency, Fixed: true, Seed: c.Seed, RPM: c.Pacing.RPM, TPM: c.Pacing.TPM}
+	c.End = w.config.End
+	if !c.End.IsZero() {
+		c.End = c.End.Add(-w.offset)
+	}
+	c.Worker, c.LimitOf = w.o.ID, w.limitOf
+	c.Resume, c.Defer, c.OnFlight = w.resume, w.putOff, w.flight
+	c.OnStop, c.OnLaneClosed = w.stopped, w.laneClosed
+}
+
+// source yields the items as they arrive.
+func (w *worker) source(yield func(*input.Item, error) bool) {
+	for {
+		select {
+		case h := <-w.items:
+			if !yield(h.rec.Item.item(), nil) {
+				return
+			}
+		case <-w.hard.Done():
+			return
+		}
+		if w.over() {
+			return
+		}
+	}
+}
+
+func (w *worker) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ending != nil
+}
+
+func (w *worker) byLine(line int) *held {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.held[line]
+}
+
+// old says that every item has an earlier row that asks for work: the key of its
+// requests comes with it.
+func (w *worker) old(key string) (output.Row, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.keys[key]
+	if h == nil {
+		return output.Row{}, false
+	}
+	return output.Row{Status: output.GaveUp, Offset: int64(h.rec.Item.Index)}, true
+}
+
+func (w *worker) oldRow(offset int64) (*output.Result, error) {
+	h := w.byLine(int(offset))
+	if h == nil {
+		return nil, errors.New("the item is no longer held")
+	}
+	return h.rec.old(), nil
+}
+
+func (w *worker) resume(it *input.Item) *runner.Progress {
+	if h := w.byLine(it.Index); h != nil {
+		return h.rec.Progress
+	}
+	return nil
+}
+
+func (w *worker) limitOf(it *input.Item) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h := w.held[it.Index]; h != nil {
+		return w.limits[h.rec.Lane]
+	}
+	return 0
+}
+
+func (w *worker) newLimits(m *nats.Msg) {
+	var limits map[string]int
+	if json.Unmarshal(m.Data, &limits) != nil {
+		return
+	}
+	w.mu.Lock()
+	w.limits = limits
+	w.mu.Unlock()
+}
+
+// checkHash makes sure that this machine would send what the coordinator checked.
+func (w *worker) checkHash(c *runner.Config, rec *record) error {
+	it := rec.Item.item()
+	t, err := c.Route(it)
+	if err != nil {
+		return err
+	}
+	call, err := t.Provider.Encode(it, t.Defaults)
+	if err != nil {
+		return err
+	}
+	if got := provider.Hash(call); got != rec.Hash {
+		return fmt.Errorf("line %d would be sent as another request here (%s) than where the run was started (%s): is this the same version of llmbatch?", rec.Item.Line, got, rec.Hash)
+	}
+	return nil
+}
