@@ -114,13 +114,14 @@ func (r *Runner) launchParked(s *shelf) bool {
 	for _, l := range r.allLanes() {
 		for len(l.parked) > 0 && r.open.Load() < int64(r.mostOpen) {
 			t := l.parked[0]
+			size := t.bytes() // once launched it belongs to its own goroutine
 			if l.closed.Load() {
 				r.unsent.Add(1)
 				r.settleNothing(t)
 			} else if !r.launch(t) {
 				break
 			}
-			s.bytes -= t.bytes()
+			s.bytes -= size
 			s.parked--
 			l.parked[0] = nil
 			l.parked = l.parked[1:]

@@ -58,7 +58,7 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 	x := l.exchange(p, body)
 	v := judge(x.err)
 	l.log(p, x)
-	if x.err != nil && x.err.Class != provider.Canceled {
+	if x.err != nil && (x.err.Class != provider.Canceled || l.last == nil) {
 		l.last = x.err
 	}
 	l.r.settle(l.task, x.usage, x.unsent || x.usage.Known)
