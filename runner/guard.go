@@ -139,6 +139,7 @@ type endpoint struct {
 	mu    sync.Mutex
 	alive bool
 	timer *time.Timer
+	local bool // the user was told of a fault of this machine
 }
 
 // suspectAfter is how long a lane at its floor may get nothing but bare 429s.
@@ -174,6 +175,10 @@ func (r *Runner) observeEndpoint(x exchange) {
 	e := &r.endpoint
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if x.err != nil && x.err.Local && !e.local {
+		e.local = true
+		r.warn(x.err.Advice, "error", x.err.Message)
+	}
 	switch {
 	case e.alive:
 	case x.status > 0:

@@ -45,6 +45,9 @@ func judge(e *provider.Error) verdict {
 		}
 	case provider.ServerError, provider.Timeout, provider.ConnectionError, provider.Truncated:
 		v.signal, v.counts = pacing.Failed, true
+		if e.Local { // fewer at a time are what helps, and the item is not at fault
+			v = verdict{act: v.act, signal: pacing.Overloaded, throttled: true}
+		}
 		if e.NoShrink && e.Class == provider.ServerError {
 			v.signal = pacing.Answered // a conflict is an answer of a server that is up
 		}

@@ -20,8 +20,11 @@ import (
 // Bounds of what is read of an answer, decompressed.
 const (
 	mostAnswer = 64 << 20
+	mostStream = 256 << 20 // of events, which are many times what they carry
 	mostError  = 1 << 20
 	mostDrain  = 256 << 10
+	// longestField is the most of a header's value that is kept.
+	longestField = 200
 )
 
 // exchange is what one attempt gave.
@@ -33,12 +36,13 @@ type exchange struct {
 	status  int             // 0: no response
 	request string          // the response's request id
 	unsent  bool
-	stale   bool // a kept connection had died, and nothing was sent
-	hint    time.Duration
-	raw     string // the Retry-After value as it came
-	quotas  []pacing.Quota
-	rates   bool // the response had rate-limit headers
-	usage   provider.Usage
+	// stale: a kept connection was going away, and the request was not taken.
+	stale  bool
+	hint   time.Duration
+	raw    string // the Retry-After value as it came
+	quotas []pacing.Quota
+	rates  bool // the response had rate-limit headers
+	usage  provider.Usage
 
 	// partial is the text of a cut stream that may be continued.
 	partial string
@@ -62,8 +66,8 @@ func (r *Runner) send(ctx context.Context, t *task, body []byte) exchange {
 		x.read(ctx, r, t, resp)
 	} else {
 		x.err = r.transportError(ctx, err)
-		x.unsent = w.asked && !w.got || w.conn != nil && w.conn.written.Load() == w.before
-		x.stale = x.unsent && w.got && w.reused && x.err.Class == provider.ConnectionError
+		x.unsent = w.unsent(x.err.Class)
+		x.stale = x.err.Class == provider.ConnectionError && (x.unsent && w.got && w.reused || goingAway(err))
 	}
 	x.took = time.Since(x.started)
 	if x.err != nil {
@@ -77,7 +81,22 @@ func (r *Runner) send(ctx context.Context, t *task, body []byte) exchange {
 	} else {
 		x.usage = x.reply.Usage
 	}
+	x.scrub(r.c.Scrub)
 	return x
+}
+
+// scrub takes secrets out of what goes into logs and rows, and control characters
+// out of what may be shown. An answer's text and body are left to its row.
+func (x *exchange) scrub(s *provider.Scrubber) {
+	for _, v := range []*string{&x.request, &x.raw, &x.reply.RequestID, &x.reply.StopReason, &x.reply.Model} {
+		*v = provider.Clean(s.String(*v), longestField)
+	}
+	x.partial = s.String(x.partial)
+	if e := x.err; e != nil {
+		for _, v := range []*string{&e.Message, &e.Type, &e.Code, &e.RequestID, &e.Regain} {
+			*v = s.String(*v)
+		}
+	}
 }
 
 // read reads the answer that follows the response's headers.
@@ -95,30 +114,43 @@ func (x *exchange) read(ctx context.Context, r *Runner, t *task, resp *http.Resp
 	x.closeNow = func() { _ = resp.Body.Close() }
 	x.headers(h, now)
 	body, err := decoded(resp)
-	if err != nil {
-		x.err = provider.FromTransport(err)
-		return
-	}
-	if s, ok := t.lane.target.Provider.(provider.Streamer); ok && resp.StatusCode/100 == 2 && eventStream(h) {
+	if s, ok := t.lane.target.Provider.(provider.Streamer); ok && err == nil && resp.StatusCode/100 == 2 && eventStream(h) {
 		whole = x.stream(ctx, r, t, s, body)
 		return
 	}
-	most := int64(mostAnswer)
-	if resp.StatusCode/100 != 2 {
-		most = mostError
+	var data []byte
+	if err == nil {
+		data, err = readAll(body, resp.ContentLength, most(resp.StatusCode))
 	}
-	data, err := readAll(body, resp.ContentLength, most)
-	switch {
-	case errors.Is(err, errTooLarge) && resp.StatusCode/100 == 2:
-		x.err = &provider.Error{Class: provider.InvalidResponse, Scope: provider.ItemOnly, Status: resp.StatusCode, Message: err.Error()}
-		return
-	case err != nil && !errors.Is(err, errTooLarge):
+	whole = err == nil
+	if err != nil && !x.known(ctx, err) {
 		x.err = r.transportError(ctx, err)
 		x.err.Status = resp.StatusCode
 		return
 	}
-	whole = err == nil
 	x.reply, x.err = t.lane.target.Provider.Decode(t.call, provider.Answer{Status: resp.StatusCode, Header: h, Body: data, At: now})
+}
+
+// known says that an answer whose body could not be read to its end is known by
+// its status, whatever else it said. A 4xx may mean anything, and a 2xx is no
+// answer without its body.
+func (x *exchange) known(ctx context.Context, err error) bool {
+	switch {
+	case x.status/100 == 2 || errors.Is(context.Cause(ctx), errCut):
+		return false
+	case errors.Is(err, provider.ErrBodyTooLarge): // what an error says stands at its beginning
+		return true
+	default:
+		return x.status == http.StatusTooManyRequests || x.status >= 500
+	}
+}
+
+// most is how much of an answer is read.
+func most(status int) int64 {
+	if status/100 != 2 {
+		return mostError
+	}
+	return mostAnswer
 }
 
 // headers takes what the headers say about waiting and quotas.
@@ -162,7 +194,11 @@ func eventStream(h http.Header) bool {
 func (r *Runner) transportError(ctx context.Context, err error) *provider.Error {
 	cause := context.Cause(ctx)
 	if cause == nil {
-		return provider.FromTransport(err)
+		e := provider.FromTransport(err)
+		if _, ok := errors.AsType[codingError](err); ok {
+			e.Class = provider.InvalidResponse
+		}
+		return e
 	}
 	if errors.Is(cause, errCut) {
 		return &provider.Error{Class: provider.Canceled, Message: "cancelled: the run was stopped"}

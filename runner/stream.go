@@ -25,7 +25,7 @@ func (x *exchange) stream(ctx context.Context, r *Runner, t *task, s provider.St
 		alive = func() { quiet.Reset(idle) }
 	}
 	a := s.Assemble(t.call)
-	broken, e := x.events(ctx, r, a, sse.NewReader(body, alive))
+	broken, e := x.events(ctx, r, a, sse.NewReader(&bounded{r: body, left: mostStream}, alive))
 	var whole []byte
 	if e == nil {
 		whole, e = a.Finish(broken == nil)
@@ -64,11 +64,28 @@ func (x *exchange) events(ctx context.Context, r *Runner, a provider.Assembler, 
 		case err == io.EOF:
 			return nil, nil
 		case errors.Is(err, sse.ErrTooLarge):
-			return nil, &provider.Error{Class: provider.InvalidResponse, Status: x.status, Message: err.Error()}
+			return nil, &provider.Error{Class: provider.InvalidResponse, Message: err.Error()}
+		case errors.Is(err, provider.ErrBodyTooLarge):
+			return nil, provider.FromTransport(err)
 		default:
 			return r.transportError(ctx, err), nil
 		}
 	}
+}
+
+// bounded ends a stream that is larger than left with ErrBodyTooLarge.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, provider.ErrBodyTooLarge
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
 }
 
 // blame names the better reason of a stream that ended too soon: what cut it, if

@@ -6,8 +6,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"llmbatch/runner/provider"
 )
 
 // NewTransport returns a transport for up to conns requests at a time: as many
@@ -45,23 +48,25 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// wire watches one request's way to the network.
+// wire watches one request's way to the network. But for wrote, which HTTP/2
+// sets from a goroutine of its own, its fields are set while RoundTrip is called.
 type wire struct {
-	asked, got, wrote bool // written by the transport before it returns an error
-	reused            bool
-	conn              *countingConn
-	before            int64
+	asked, got bool
+	reused     bool
+	wrote      atomic.Bool
+	conn       *countingConn // nil for HTTP/2, whose connections are shared
+	before     int64         // written to conn before this request
 }
 
 func (w *wire) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GetConn: func(string) { w.asked = true },
 		GotConn: func(i httptrace.GotConnInfo) {
-			w.got, w.reused = true, i.Reused
+			w.got, w.reused, w.conn = true, i.Reused, nil
 			c := i.Conn
-			if t, ok := c.(*tls.Conn); ok {
+			for t, ok := c.(*tls.Conn); ok; t, ok = c.(*tls.Conn) {
 				if t.ConnectionState().NegotiatedProtocol == "h2" {
-					return // the connection is shared: its count says nothing about this request
+					return
 				}
 				c = t.NetConn()
 			}
@@ -69,6 +74,24 @@ func (w *wire) trace() *httptrace.ClientTrace {
 				w.conn, w.before = cc, cc.written.Load()
 			}
 		},
-		WroteHeaders: func() { w.wrote = true },
+		WroteHeaders: func() { w.wrote.Store(true) },
 	}
 }
+
+// unsent says that nothing of a request that failed reached the network.
+func (w *wire) unsent(c provider.Class) bool {
+	switch {
+	case !w.asked: // refused before there was a connection
+		return c == provider.Rejected
+	case !w.got:
+		return true
+	case w.conn != nil:
+		return w.conn.written.Load() == w.before
+	default: // if it was cut off just now, it may be on its way
+		return c == provider.ConnectionError && !w.wrote.Load()
+	}
+}
+
+// goingAway says that the server was closing an HTTP/2 connection in good order
+// and did not take the request (RFC 9113 §6.8).
+func goingAway(err error) bool { return strings.Contains(err.Error(), "graceful shutdown GOAWAY") }

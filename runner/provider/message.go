@@ -13,9 +13,15 @@ const (
 	longestText    = 64 << 10 // bytes of a body that are looked at as text
 )
 
+// Clean makes text of a server fit to be shown, as clean does, in at most n bytes.
+func Clean(v string, n int) string { return clip(clean(v), n) }
+
 // clean makes text of a server fit for a row, a log and a terminal: one line, no
 // control or invisible formatting characters, valid UTF-8.
 func clean(v string) string {
+	if isClean(v) {
+		return v
+	}
 	var b strings.Builder
 	space := false
 	for _, r := range v {
@@ -33,6 +39,17 @@ func clean(v string) string {
 		b.WriteRune(r) // an invalid byte is U+FFFD here
 	}
 	return b.String()
+}
+
+// isClean says of short ASCII words, which are most of what comes, that there is
+// nothing to clean.
+func isClean(v string) bool {
+	for i := range len(v) {
+		if v[i] <= ' ' || v[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // clip shortens v to n bytes, whole characters, with an ellipsis.

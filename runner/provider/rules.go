@@ -34,6 +34,7 @@ const (
 	adviseDaily  = "wait for the quota's next day or raise it, then run the same command again"
 	adviseSettle = "settle this in the provider's console, then run the same command again"
 	adviseWall   = "something in front of the API refused this machine: check the key, try another network or ask its operator"
+	adviseProxy  = "put the proxy's user name and password into HTTPS_PROXY or HTTP_PROXY"
 	adviseStream = "long answers come through with --stream"
 )
 
@@ -145,7 +146,8 @@ var reach = []rule{
 	{statuses: []int{429}, phrases: []string{"per-day", "per day"}, unhinted: true,
 		verdict: verdict{class: RateLimited, scope: WholeLane, advice: adviseDaily}},
 
-	{statuses: []int{401, 407}, verdict: badKey},
+	{statuses: []int{407}, verdict: verdict{class: AuthError, scope: WholeRun, advice: adviseProxy}},
+	{statuses: []int{401}, verdict: badKey},
 	{statuses: []int{403}, words: []string{"permission_error", "permission_denied", "permissiondenied"},
 		verdict: verdict{class: AuthError, scope: WholeLane, advice: adviseModel}},
 	{statuses: []int{403}, plain: true, verdict: walled},

@@ -84,6 +84,10 @@ func fatalSetup(e *Error, err error) bool {
 	case has("invalid header field"):
 		e.Class, e.Scope = Rejected, WholeRun
 		e.Advice = "check the key and --header for line breaks and other control characters"
+	case has("invalid proxy address"):
+		e.Class, e.Scope = Rejected, WholeRun
+		e.Message = "the proxy's address can't be read" // the error shows it, and with it a password
+		e.Advice = "check HTTPS_PROXY and HTTP_PROXY"
 	case has("unsupported protocol scheme"), has("no Host in request URL"):
 		e.Class, e.Scope = Rejected, WholeRun
 		e.Advice = "check --base-url"
@@ -140,6 +144,8 @@ func badBody(e *Error, err error) bool {
 		before   *url.Error
 	)
 	switch {
+	case strings.Contains(err.Error(), "response headers exceeded"), strings.Contains(err.Error(), "response header list larger"):
+		e.Class = InvalidResponse
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, &corrupt), errors.As(err, &internal):
 		e.Class = InvalidResponse
 		e.Message = clip("the answer's compression is broken: "+e.Message, longestMessage)

@@ -2,6 +2,7 @@ package body
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -90,12 +91,15 @@ func cut(a provider.Answer, msg string) *provider.Error {
 	return e
 }
 
-// Failed is what an error inside a 2xx answer means: raw is the error's object, or
-// whatever stands in its place. Where it names no status it is the server's fault.
+// Failed is what an error inside a whole 2xx answer means, its headers included:
+// raw is the error's object, or whatever stands in its place. Where it names no
+// status it is the server's fault.
 func Failed(a provider.Answer, c *provider.Call, raw json.RawMessage, u provider.Usage) *provider.Error {
-	e := provider.ClassifyObject(raw, http.StatusInternalServerError, c.Body)
-	if e.RequestID == "" {
-		e.RequestID = provider.RequestID(a.Header)
+	e := provider.Classify(a, c.Body)
+	if e.Class == provider.InvalidResponse || e.Class == provider.Truncated {
+		// No error object: the answer says by another member that it has failed.
+		e = provider.ClassifyObject(raw, http.StatusInternalServerError, c.Body)
+		e.RequestID = cmp.Or(e.RequestID, provider.RequestID(a.Header))
 	}
 	e.Usage = u
 	return e

@@ -3,6 +3,7 @@ package body
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -122,7 +123,9 @@ func CutShort(msg string, u provider.Usage) *provider.Error {
 
 // StreamFailed is what an error event means.
 func StreamFailed(c *provider.Call, raw json.RawMessage, u provider.Usage) *provider.Error {
-	return Failed(provider.Answer{Status: 200}, c, bytes.Clone(raw), u)
+	e := provider.ClassifyObject(bytes.Clone(raw), http.StatusInternalServerError, c.Body)
+	e.Usage = u
+	return e
 }
 
 // Set returns the object with the member's value replaced, or the member added at

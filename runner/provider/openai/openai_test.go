@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"net/http"
 	"testing"
+	"time"
 
 	"llmbatch/input"
 	"llmbatch/runner/provider"
@@ -169,6 +171,31 @@ var (
 	responseCall = provider.Call{API: provider.OpenAIResponses, Model: model, Body: []byte(`{"model":"gpt-x","input":"hi"}`)}
 	otherCall    = provider.Call{API: provider.OpenAIOther, Path: "/embeddings", Model: model, Body: []byte(`{"model":"gpt-x","input":"hi"}`)}
 )
+
+// C17: an error in a 200 is judged with the answer's headers and the time at which
+// it came.
+func TestDecodeErrorWithHeaders(t *testing.T) {
+	call, at := chatCall, time.UnixMilli(1791331200000)
+	daily := `{"error":{"code":429,"message":"free-models-per-day","metadata":{"headers":{"X-RateLimit-Reset":"1791331260000"}}}}`
+	for _, c := range []struct {
+		name, body, kind string
+		hint             time.Duration
+		noRetry          bool
+		scope            provider.Scope
+	}{
+		{name: "daily, with a reset", body: daily, hint: time.Minute},
+		{name: "no retry", body: `{"error":{"code":500,"message":"m"}}`, kind: "false", noRetry: true},
+		{name: "retry", body: `{"error":{"code":400,"message":"m"}}`, kind: "true"},
+		{name: "no retry at all", body: `{"error":{"code":400,"message":"m"}}`, scope: provider.ItemOnly},
+		{name: "in a choice", body: `{"choices":[{"error":{"code":502,"message":"m"}}]}`, kind: "false", noRetry: true},
+	} {
+		h := http.Header{"X-Should-Retry": {c.kind}, "X-Request-Id": {"req_1"}}
+		_, e := New().Decode(&call, provider.Answer{Status: 200, Header: h, Body: []byte(c.body), At: at})
+		if e == nil || e.Hint != c.hint || e.NoRetry != c.noRetry || e.Scope != c.scope || e.RequestID != "req_1" {
+			t.Errorf("%s: got %+v, want hint %v, no retry %v, scope %v", c.name, e, c.hint, c.noRetry, c.scope)
+		}
+	}
+}
 
 func FuzzDecode(f *testing.F) {
 	for _, a := range append(chatAnswers, otherAnswers...) {
