@@ -37,6 +37,9 @@ type Runner struct {
 	woken chan struct{}
 	tasks chan *task
 
+	launches chan launch  // for goroutines whose item has ended
+	idle     atomic.Int64 // how many of them wait for one, or are about to
+
 	lanesMu sync.Mutex
 	lanes   map[laneKey]*lane
 	order   []*lane
@@ -78,8 +81,9 @@ func New(c Config) *Runner {
 	r := &Runner{
 		c: c, transport: c.Transport, mostOpen: max(2*c.Pacing.Max, 16),
 		woken: make(chan struct{}, 1), tasks: make(chan *task, 4),
-		lanes: map[laneKey]*lane{},
-		rows:  map[output.Status]int{}, skipped: map[output.Status]int{},
+		launches: make(chan launch, 64),
+		lanes:    map[laneKey]*lane{},
+		rows:     map[output.Status]int{}, skipped: map[output.Status]int{},
 	}
 	if r.transport == nil {
 		r.transport = NewTransport(c.Pacing.Max)
@@ -109,6 +113,7 @@ func (r *Runner) Run(ctx context.Context) Report {
 	} else {
 		go r.read()
 		r.dispatch()
+		close(r.launches)
 		_ = r.group.Wait() // items don't return errors: their failures are rows
 	}
 	r.settleRows(r.guard.rest(r.c.FinalOnly))
@@ -163,17 +168,39 @@ func (r *Runner) inputFailed(err error) {
 	r.halt(s)
 }
 
-// start makes a task's first attempt with p, in a goroutine of its own.
+// launch is a task with the permit for its first attempt.
+type launch struct {
+	*task
+	permit *pacing.Permit
+}
+
+// start makes a task's first attempt. The goroutine of an item that has ended
+// takes it where there is one: its stack has already grown to what an attempt
+// needs, which is dear to do for each.
 func (r *Runner) start(t *task, p *pacing.Permit) {
 	r.open.Add(1)
+	next := launch{t, p}
+	if r.idle.Load() > 0 { // nobody else takes one away
+		r.idle.Add(-1)
+		r.launches <- next
+		return
+	}
 	r.group.Go(func() error {
-		defer r.wake()
-		defer r.open.Add(-1)
-		defer r.recovered()
-		l := &life{task: t, r: r, rnd: rand.New(rand.NewPCG(r.c.Seed, uint64(t.item.Index)))}
-		l.run(p)
+		for more := true; more; next, more = <-r.launches {
+			r.live(next)
+			r.idle.Add(1)
+			r.open.Add(-1)
+			r.wake()
+		}
 		return nil
 	})
+}
+
+// live makes the attempts of one item.
+func (r *Runner) live(first launch) {
+	defer r.recovered()
+	l := &life{task: first.task, r: r, rnd: rand.New(rand.NewPCG(r.c.Seed, uint64(first.item.Index)))}
+	l.run(first.permit)
 }
 
 // recovered turns a panic into the end of the run; the rows so far are kept.
