@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,7 +129,7 @@ func (f *File) append(line []byte) error {
 			return nil
 		}
 	}
-	return f.spare.keep(line, &WriteError{Path: f.path, Err: f.fault}, filepath.Dir(f.path))
+	return f.spare.keep(line, &WriteError{Path: f.path, Err: f.fault})
 }
 
 // appendWhole writes line, once more if it fails, and leaves no part of it.

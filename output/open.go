@@ -32,7 +32,8 @@ const copySuffix = ".rewrite"
 // Open locks the results file at path, creating it with mode 0600 where there is
 // none, reads its index and repairs its end: a last line that lacks only its
 // newline is completed, a torn one cut off. Before that the whole file is
-// checked, and nothing in it is changed if it is not ours.
+// checked, and nothing in it is changed if it is not ours. Rows that an earlier
+// run could write only beside the file (WriteError.TakenBack) are taken back.
 //
 // The errors: ErrCompressed, ErrNotRegular, *LockedError, *BrokenRowError,
 // *ForeignError, or one that names the folder or file and what the system said.
@@ -64,6 +65,9 @@ func Open(path string, o Options) (*File, error) {
 		return nil, err
 	}
 	file, err := load(f, path, false)
+	if err == nil {
+		err = file.takeBack()
+	}
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -172,8 +176,13 @@ func tryLock(f *os.File, path string) error {
 }
 
 // moveAside renames what is locked as f to a free name and returns a new file,
-// locked. An empty file is kept as it is.
+// locked. An empty file is kept as it is. Rows that could not be written into
+// the old file go aside with it.
 func moveAside(f *os.File, path string) (*os.File, error) {
+	if err := renameFree(path + rescueSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.Close()
+		return nil, err
+	}
 	size, err := sizeOf(f)
 	if err != nil {
 		f.Close()

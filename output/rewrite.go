@@ -38,7 +38,6 @@ func (f *File) Close(o CloseOptions) error {
 		return nil
 	}
 	defer f.unlock()
-	defer f.spare.close()
 	if f.readOnly {
 		return nil
 	}
@@ -52,7 +51,7 @@ func (f *File) Close(o CloseOptions) error {
 		}
 	}
 	if f.fault != nil {
-		return &WriteError{Path: f.path, Rescue: f.spare.name(), Err: f.fault}
+		return f.spare.close(f.path, f.fault)
 	}
 	return f.tidy(o.Ordered)
 }

@@ -35,7 +35,7 @@ func (s *Stream) Write(r *Result) error {
 			return nil
 		}
 	}
-	return s.spare.keep(s.row, &WriteError{Err: s.fault}, "")
+	return s.spare.keep(s.row, &WriteError{Err: s.fault})
 }
 
 // Close returns the first error of Write, if there was one. It does not close the
@@ -43,9 +43,8 @@ func (s *Stream) Write(r *Result) error {
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.spare.close()
 	if s.fault != nil {
-		return &WriteError{Rescue: s.spare.name(), Err: s.fault}
+		return s.spare.close("", s.fault)
 	}
 	return nil
 }
