@@ -1,14 +1,17 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"sync"
 	"time"
+	"unicode/utf16"
 
 	"llmbatch/output"
 	"llmbatch/output/live"
@@ -150,13 +153,42 @@ func (x *execution) config() runner.Config {
 func (x *execution) sink(c *runner.Config) {
 	c.Salt = randomHex()
 	if x.file == nil {
-		c.Write, c.FinalOnly = x.stream.Write, true
+		c.Write, c.FinalOnly = x.orPrint(x.stream.Write), true
 		return
 	}
-	c.Write, c.Old, c.OldRow = x.file.Write, x.file.Index().Lookup, x.file.Row
+	c.Write, c.Old, c.OldRow = x.orPrint(x.file.Write), x.file.Index().Lookup, x.file.Row
 	if salt := x.file.Index().Salt(); salt != "" {
 		c.Salt = salt
 	}
+}
+
+// orPrint prints the rows that nothing could keep.
+func (x *execution) orPrint(write func(*output.Result) error) func(*output.Result) error {
+	return func(r *output.Result) error {
+		err := write(r)
+		if lost, ok := errors.AsType[*output.WriteError](err); ok && lost.Unsaved != nil {
+			fmt.Fprintf(x.display.Writer(), "llmbatch: a row that could be kept nowhere:\n%s\n", asciiJSON(lost.Unsaved))
+		}
+		return err
+	}
+}
+
+// asciiJSON writes a row so that it passes a terminal, and what is copied from
+// there is still the same JSON.
+func asciiJSON(row []byte) []byte {
+	var b []byte
+	for _, r := range string(bytes.TrimSpace(row)) {
+		switch {
+		case r < 0x7f:
+			b = append(b, byte(r))
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			b = fmt.Appendf(b, `\u%04x\u%04x`, hi, lo)
+		default:
+			b = fmt.Appendf(b, `\u%04x`, r)
+		}
+	}
+	return b
 }
 
 func randomHex() string {

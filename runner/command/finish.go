@@ -76,9 +76,8 @@ func (x *execution) finish(rep runner.Report, stop *stopper) error {
 	}
 	sum := x.summary(end, f, notes)
 	if !x.o.quiet {
-		if err := forPeople(sum).WriteText(x.e.stderr, report.TextOptions{}); err != nil && f == nil {
-			return failf(exitRows, "standard error: %w", err)
-		}
+		// Nobody reads it if this fails, and the results are where they should be.
+		_ = forPeople(sum).WriteText(x.e.stderr, report.TextOptions{})
 	}
 	if err := writeSummary(x.o.summary, x.e.stdout, sum); err != nil && f == nil {
 		return failf(exitWrite, "--summary: %w", err)
@@ -125,6 +124,9 @@ func (x *execution) sentence(end ending) *failure {
 			f.hint("a run that writes to standard output can't be continued: -o FILE can")
 		} else {
 			f.hint("make room or mend the cause, then run the same command again: what is in the file is whole")
+			if w, ok := errors.AsType[*output.WriteError](end.write); ok && w.Rescue != "" {
+				f.hint("%s", rescueHint(x.out, w))
+			}
 		}
 	case exitInternal:
 		f.msg = end.rep.Message
@@ -145,6 +147,14 @@ func (x *execution) sentence(end ending) *failure {
 		f.hint("run the same command again to continue")
 	}
 	return f
+}
+
+// rescueHint says how the rows in hand come back into the results.
+func rescueHint(out string, w *output.WriteError) string {
+	if w.TakenBack() {
+		return "the next run takes the rows in hand back"
+	}
+	return fmt.Sprintf("append the rows in hand before that: cat %s >> %s", shellWords([]string{w.Rescue}), shellWords([]string{out}))
 }
 
 func (x *execution) clean(s string) string { return x.router.scrubber().String(s) }

@@ -18,7 +18,8 @@ type signals struct {
 }
 
 // catchSignals begins to listen. A closed pipe becomes an error of the write
-// instead of the end of the process.
+// instead of the end of the process, and stays that: the last message may meet
+// the same closed pipe, and the exit code has to get out.
 func catchSignals() signals {
 	stop := make(chan os.Signal, 4)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
@@ -27,12 +28,10 @@ func catchSignals() signals {
 	}
 	status := make(chan os.Signal, 1)
 	signal.Notify(status, syscall.SIGUSR1)
-	pipe := make(chan os.Signal, 1)
-	signal.Notify(pipe, syscall.SIGPIPE)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return signals{stop: stop, status: status, release: func() {
 		signal.Stop(stop)
 		signal.Stop(status)
-		signal.Stop(pipe)
 	}}
 }
 
