@@ -1,0 +1,48 @@
+package command_test
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A disk of 256 KB fills up while the run goes: what is in hand is kept on
+// another one, and the next run completes the file when there is room.
+func TestFullDisk(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skip("can't mount a small tmpfs here: ", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(disk, 0) })
+	s := newStory(t, 300)
+	s.out = filepath.Join(disk, "out.jsonl")
+	elsewhere := t.TempDir()
+	p := s.launch(launch{env: []string{"TMPDIR=" + elsewhere}}, s.args("ok?latency=5ms&size=2000", "--concurrency", "8", "--fixed")...)
+	code := p.code()
+	said := p.said.String()
+	s.expect(code, said, 5, "no space left on device", "hint: make room", "cat "+elsewhere)
+	name, inHand := rescued(t, said)
+	kept := lines(t, content(s.out))
+	if n := s.mock.Stats().Count; n != len(kept)+len(inHand) || len(inHand) > 16 || filepath.Dir(name) != elsewhere {
+		t.Errorf("got %d requests, %d rows, %d in hand in %s; want each kept", n, len(kept), len(inHand), name)
+	}
+	// Still no room: nothing is sent that could not be kept, beyond the window.
+	before := s.mock.Stats().Count
+	p = s.launch(launch{env: []string{"TMPDIR=" + elsewhere}}, s.args("ok?latency=5ms&size=2000", "--concurrency", "8", "--fixed")...)
+	s.expect(p.code(), p.said.String(), 5, "no space left on device")
+	if n := s.mock.Stats().Count - before; n > 16 {
+		t.Errorf("got %d requests without room for an answer, want at most 16", n)
+	}
+	_, again := rescued(t, p.said.String())
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s.out, content(s.out)+content(name))
+	code, said = s.run("ok?latency=1ms")
+	s.expect(code, said, 0)
+	rows := lines(t, content(s.out))
+	if n := s.mock.Stats().Count; len(rows) != 300 || n != 300+len(again) || strings.Contains(content(s.out), "\x00") {
+		t.Errorf("got %d rows after %d requests, want 300 after %d", len(rows), n, 300+len(again))
+	}
+}
