@@ -63,6 +63,12 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 	}
 	l.r.settle(l.task, x.usage, x.unsent || x.usage.Known)
 	hint := l.r.hintOf(x, v)
+	switch v.act { // before the permit is free: nothing more may be launched
+	case shutLane:
+		l.r.closeLane(l.lane, x.err, laneMessage(l.lane, x.err), false)
+	case abortRun:
+		l.r.abort(x.err)
+	}
 	fb := p.Done(l.outcome(x, v, hint))
 	l.tell(Flight{At: time.Now(), Landed: true, Signal: v.signal, Hint: hint, Gate: fb.Gate})
 	if !fb.Gate.IsZero() {
@@ -84,10 +90,8 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 		}
 		l.r.emit(res)
 	case shutLane:
-		l.r.closeLane(l.lane, x.err, laneMessage(l.lane, x.err), false)
 		l.finish(l.r.openStatus(), x.err, "lane_closed")
 	case abortRun:
-		l.r.abort(x.err)
 		l.finish(l.r.openStatus(), x.err, "")
 	case cancel:
 		l.stopped()
