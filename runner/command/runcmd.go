@@ -54,6 +54,9 @@ func runPrompts(e *env, o *options, prompts string) error {
 		return err
 	}
 	defer s.release()
+	if err := s.distinct(); err != nil {
+		return err
+	}
 	ctx, stop, end := listen(e)
 	defer end()
 	if err := s.prepare(ctx); err != nil {
@@ -85,6 +88,11 @@ func (s *session) announce() {
 		if repaired := s.file.Repaired(); repaired != "" {
 			say("%s", printable(repaired))
 		}
+	}
+	if of, n := s.orphans(); n > 0 && n == of {
+		say("none of the %s in %s is of an item of %s: kept, and this run's are added", plural(n, "row", "rows"), printable(s.out), printable(s.in.Name()))
+	} else if n > 0 {
+		say("%s in %s, of no item of %s any more: kept", plural(n, "row is", "rows are"), printable(s.out), printable(s.in.Name()))
 	}
 	if n := len(s.ids) - s.found.ids; s.ids != nil && n > 0 && !s.in.Pipe() {
 		say("%d ids of %s are not in %s", n, printable(s.o.onlyIDs), printable(s.in.Name()))
