@@ -88,7 +88,7 @@ func newApp(e *env) *cli.App {
 		Reader:    e.stdin,
 		Commands: []*cli.Command{
 			runCommand(e), planCommand(e), reportCommand(e), exportCommand(e), mergeCommand(e),
-			mockCommand(e), schemaCommand(e), completionCommand(e), manCommand(e),
+			mockCommand(e), fleetCommand(e), schemaCommand(e), completionCommand(e), manCommand(e),
 		},
 		Flags:                     []cli.Flag{helpFlag(), &cli.BoolFlag{Name: "version", Usage: "print the version"}},
 		HideHelp:                  true, // the library's own flags are variables that

@@ -50,6 +50,9 @@ func (s *session) execute(ctx context.Context, stop *stopper) (x *execution, rep
 	})
 	defer x.display.Stop()
 	c := x.config()
+	if s.elsewhere != nil {
+		s.elsewhere(&c)
+	}
 	if x.metrics, err = startMetrics(s.o, x.status); err != nil {
 		return nil, rep, err
 	}

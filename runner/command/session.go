@@ -10,6 +10,7 @@ import (
 
 	"llmbatch/input"
 	"llmbatch/output"
+	"llmbatch/runner"
 	"llmbatch/runner/provider"
 )
 
@@ -31,6 +32,8 @@ type session struct {
 	found  found
 	fault  firstFault // of the settings, seen at a line
 	dry    bool       // nothing will be sent: no key is needed
+	// elsewhere, if not nil, has the run's requests made by other processes.
+	elsewhere func(*runner.Config)
 }
 
 // newSession opens the input and finds out where everything goes. Nothing is

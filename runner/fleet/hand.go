@@ -27,6 +27,11 @@ func (w *worker) take(p *puller, m *nats.Msg) {
 		go w.ack(w.hard, m.Reply)
 		return
 	}
+	if err := p.verify(&h.rec); err != nil {
+		w.nak(m.Reply)
+		w.fail(err)
+		return
+	}
 	line := h.rec.Item.Index
 	w.mu.Lock()
 	if mine := w.held[line]; mine != nil { // its lease had run out while the server was away

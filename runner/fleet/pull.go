@@ -30,11 +30,12 @@ type puller struct {
 	held int // guarded by worker.mu
 
 	// of run alone
-	inbox string
-	sub   *nats.Subscription
-	ch    chan *nats.Msg
-	asked int       // items requested that have not come
-	heard time.Time // of the server, last
+	verified bool
+	inbox    string
+	sub      *nats.Subscription
+	ch       chan *nats.Msg
+	asked    int       // items requested that have not come
+	heard    time.Time // of the server, last
 }
 
 func (p *puller) wake() {

@@ -6,6 +6,7 @@ import (
 
 	"llmbatch/input"
 	"llmbatch/output"
+	"llmbatch/pacing"
 	"llmbatch/runner"
 )
 
@@ -150,3 +151,6 @@ type seen struct {
 	Sig  int    `json:"s,omitempty"` // signal + 1 of a landing, 0 for a launch
 	Hint int64  `json:"h,omitempty"` // ms
 }
+
+// throttled says that the request was refused with a 429.
+func (s seen) throttled() bool { return s.Sig == int(pacing.Throttled)+1 }

@@ -64,6 +64,7 @@ type worker struct {
 	items  chan *held
 	hard   context.Context // done: nothing more is published
 	most   int             // the longest message
+	route  func(*input.Item) (*runner.Target, error)
 
 	mu     sync.Mutex
 	held   map[int]*held
@@ -73,6 +74,7 @@ type worker struct {
 	limits map[string]int
 	seen   []seen
 	ending *ending // why the run stopped, nil as long as it goes on
+	fault  error   // why this worker can't go on
 
 	pulls    sync.WaitGroup
 	deferred atomic.Int64
@@ -135,8 +137,11 @@ func (c *Conn) Work(ctx context.Context, o WorkerOptions) (runner.Report, error)
 // conclude says how the run ended for this worker.
 func (w *worker) conclude(rep runner.Report) (runner.Report, error) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fault != nil {
+		return rep, w.fault
+	}
 	e := w.ending
-	w.mu.Unlock()
 	if e != nil {
 		rep.Reason, rep.Message, rep.Hint = e.Reason, e.Message, e.Hint
 	}
@@ -256,7 +261,7 @@ func (w *worker) now() time.Time { return time.Now().Add(w.offset) }
 // prepare makes the queue the runner's source and sink.
 func (w *worker) prepare(c *runner.Config) {
 	c.Items, c.Reload, c.Limit = w.source, nil, 0
-	c.Lanes = w.config.Lanes
+	c.Lanes, w.route = w.config.Lanes, c.Route
 	c.Old, c.OldRow = w.old, w.oldRow
 	c.Write, c.FinalOnly, c.OnRow = w.write, false, nil
 	c.NoFailFast = true // the coordinator's guard sees all rows
@@ -346,10 +351,24 @@ func (w *worker) newLimits(m *nats.Msg) {
 	w.mu.Unlock()
 }
 
-// checkHash makes sure that this machine would send what the coordinator checked.
-func (w *worker) checkHash(c *runner.Config, rec *record) error {
+// fail ends this worker alone.
+func (w *worker) fail(err error) {
+	w.mu.Lock()
+	if w.fault == nil {
+		w.fault = err
+	}
+	w.mu.Unlock()
+	go w.leave(err)
+}
+
+// verify makes sure that this machine would send a lane's first item as the
+// coordinator checked it.
+func (p *puller) verify(rec *record) error {
+	if p.verified {
+		return nil
+	}
 	it := rec.Item.item()
-	t, err := c.Route(it)
+	t, err := p.w.route(it)
 	if err != nil {
 		return err
 	}
@@ -357,6 +376,7 @@ func (w *worker) checkHash(c *runner.Config, rec *record) error {
 	if err != nil {
 		return err
 	}
+	p.verified = true
 	if got := provider.Hash(call); got != rec.Hash {
 		return fmt.Errorf("line %d would be sent as another request here (%s) than where the run was started (%s): is this the same version of llmbatch?", rec.Item.Line, got, rec.Hash)
 	}

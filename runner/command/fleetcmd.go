@@ -1,0 +1,312 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"llmbatch/runner/fleet"
+)
+
+const groupFleet = "Fleet"
+
+const fleetDescription = `One machine, nothing to install:
+  llmbatch fleet run prompts.jsonl --model MODEL
+More machines: a NATS server that all of them reach, one fleet run, any number of workers:
+  llmbatch fleet serve --store DIR --listen HOST:4222 --token-file F --tls-cert F --tls-key F
+  llmbatch fleet run prompts.jsonl --model MODEL --nats URL --run NAME
+  llmbatch fleet worker --nats URL --run NAME
+Keys never pass through NATS: each worker has its own in its environment.`
+
+// fleetOptions are the flags of the fleet commands.
+type fleetOptions struct {
+	nats, creds, tokenFile, ca, run string
+
+	window, replicas    int
+	lease, retain       time.Duration
+	standby             bool
+	store, listen, sync string
+	maxMessage          string
+	cert, key           string
+	insecure            bool
+	id                  string
+	json                bool
+}
+
+func fleetCommand(e *env) *cli.Command {
+	c := &cli.Command{
+		Name: "fleet", Usage: "the same run on many machines, over NATS JetStream", ArgsUsage: "COMMAND",
+		Description: fleetDescription,
+		Subcommands: []*cli.Command{
+			fleetServeCommand(e), fleetRunCommand(e), fleetWorkerCommand(e), fleetStatusCommand(e),
+			fleetLimitCommand(e), fleetPauseCommand(e), fleetUnpauseCommand(e), fleetAbortCommand(e), fleetRmCommand(e),
+		},
+		HideHelpCommand: true,
+	}
+	var list strings.Builder
+	for _, s := range c.Subcommands {
+		fmt.Fprintf(&list, "  fleet %-9s %s\n", s.Name, s.Usage)
+	}
+	c.Description += "\n\nCommands:\n" + list.String()
+	c.Action = func(*cli.Context) error { return writeOut(e.stdout, []byte(helpText(c, true))) }
+	for _, s := range c.Subcommands {
+		s.Flags = append(s.Flags, helpFlag())
+		s.HideHelp, s.HideHelpCommand = true, true
+		s.OnUsageError = func(c *cli.Context, err error, _ bool) error { return flagError(c, err) }
+		if asksHelp(e.args) {
+			s.CustomHelpTemplate = strings.ReplaceAll(helpTemplate(s), "llmbatch "+s.Name, "llmbatch fleet "+s.Name)
+		}
+	}
+	return c
+}
+
+// natsFlags say which run on which server.
+func natsFlags(f *fleetOptions) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Category: groupFleet, Name: "nats", Destination: &f.nats, DefaultText: "NATS_URL", Usage: "`URL`: the NATS server, such as nats://HOST:4222 or tls://HOST:4222"},
+		&cli.StringFlag{Category: groupFleet, Name: "nats-creds", Destination: &f.creds, DefaultText: "NATS_CREDS", Usage: "`FILE`: NATS credentials"},
+		&cli.StringFlag{Category: groupFleet, Name: "nats-token-file", Destination: &f.tokenFile, Usage: "`FILE`: holds the server's token"},
+		&cli.StringFlag{Category: groupFleet, Name: "nats-ca", Destination: &f.ca, Usage: "`FILE`: certificates to trust for tls://"},
+		&cli.StringFlag{Category: groupFleet, Name: "run", Destination: &f.run, Usage: "`NAME`: names the run: letters, digits, - and _"},
+	}
+}
+
+// fromEnv completes the flags from the variables that NATS users know, and from
+// LLMBATCH_….
+func (f *fleetOptions) fromEnv(e *env) {
+	f.nats = orElse(orElse(f.nats, e.getenv("LLMBATCH_NATS")), e.getenv("NATS_URL"))
+	f.creds = orElse(orElse(f.creds, e.getenv("LLMBATCH_NATS_CREDS")), e.getenv("NATS_CREDS"))
+	f.tokenFile = orElse(f.tokenFile, e.getenv("LLMBATCH_NATS_TOKEN_FILE"))
+	f.ca = orElse(f.ca, e.getenv("LLMBATCH_NATS_CA"))
+	f.run = orElse(f.run, e.getenv("LLMBATCH_RUN"))
+}
+
+// connect reaches the run that the flags name.
+func (f *fleetOptions) connect(ctx context.Context, e *env) (*fleet.Conn, error) {
+	f.fromEnv(e)
+	if f.nats == "" {
+		return nil, usagef("no NATS server given").hint("add --nats URL, or set NATS_URL")
+	}
+	if f.run == "" {
+		return nil, usagef("no run given").hint("add --run NAME, the name that fleet run was given")
+	}
+	token, err := readToken(f.tokenFile)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := fleet.Connect(ctx, fleet.Options{URL: f.nats, Creds: f.creds, Token: token, CA: f.ca, Run: f.run})
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	return conn, nil
+}
+
+// readToken reads a file that holds a token, "" for no file.
+func readToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", usagef("the token's file: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" {
+		return "", usagef("%s holds no token", path)
+	}
+	return token, nil
+}
+
+// noArgs refuses arguments.
+func noArgs(c *cli.Context) error {
+	if c.Args().Len() > 0 {
+		return usagef("fleet %s takes no argument, got %q", c.Command.Name, c.Args().First())
+	}
+	return nil
+}
+
+func fleetServeCommand(e *env) *cli.Command {
+	f := &fleetOptions{}
+	return &cli.Command{
+		Name: "serve", Usage: "serve NATS JetStream for a fleet (any nats-server from 2.12 on will do as well)",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Category: groupFleet, Name: "store", Destination: &f.store, Usage: "`DIR`: where the streams are kept"},
+			&cli.StringFlag{Category: groupFleet, Name: "listen", Value: "127.0.0.1:4222", Destination: &f.listen, Usage: "`ADDR`: beyond loopback it needs a token and TLS"},
+			&cli.StringFlag{Category: groupFleet, Name: "sync", Value: "2m", Destination: &f.sync, Usage: "`WHEN`: how often the store is flushed to the disk, or always"},
+			&cli.StringFlag{Category: groupFleet, Name: "max-message", Value: "8MiB", Destination: &f.maxMessage, Usage: "`SIZE`: longest message: a prompt with its attempts, an answer"},
+			&cli.StringFlag{Category: groupFleet, Name: "token-file", Destination: &f.tokenFile, Usage: "`FILE`: holds the token that clients must have"},
+			&cli.StringFlag{Category: groupFleet, Name: "tls-cert", Destination: &f.cert, Usage: "`FILE`: certificate"},
+			&cli.StringFlag{Category: groupFleet, Name: "tls-key", Destination: &f.key, Usage: "`FILE`: its key"},
+			&cli.BoolFlag{Category: groupFleet, Name: "insecure", Destination: &f.insecure, Usage: "listen beyond loopback all the same"},
+			&cli.BoolFlag{Category: groupFleet, Name: "verbose", Aliases: []string{"v"}, Destination: &f.json, Usage: "show the server's log"},
+		},
+		Action: func(c *cli.Context) error {
+			if err := noArgs(c); err != nil {
+				return err
+			}
+			return fleetServe(e, f)
+		},
+	}
+}
+
+func fleetServe(e *env, f *fleetOptions) error {
+	o := fleet.ServeOptions{Store: f.store, Listen: f.listen, Cert: f.cert, Key: f.key, Insecure: f.insecure, Verbose: f.json}
+	if o.Store == "" {
+		return usagef("fleet serve: no --store given").hint("such as --store /var/lib/llmbatch: a folder on a disk that lasts")
+	}
+	var err error
+	if f.sync == "always" {
+		o.SyncAlways = true
+	} else if o.Sync, err = time.ParseDuration(f.sync); err != nil || o.Sync <= 0 {
+		return usagef("--sync %q: want a duration such as 1s, or always", f.sync)
+	}
+	if o.MaxMessage, err = parseSize(f.maxMessage); err != nil {
+		return err
+	}
+	if o.Token, err = readToken(f.tokenFile); err != nil {
+		return err
+	}
+	sig := e.signals()
+	defer sig.release()
+	s, err := fleet.Serve(o)
+	if err != nil {
+		return usagef("fleet serve: %w", err).hint("beyond loopback: --token-file, --tls-cert and --tls-key; or --insecure on a network that you trust")
+	}
+	fmt.Fprintf(e.stderr, "llmbatch: NATS is served on %s, its store is %s\n", s.Addr(), printable(o.Store))
+	<-sig.stop
+	s.Stop()
+	return nil
+}
+
+// parseSize reads bytes with an optional KiB or MiB, 1 KiB to 16 MiB: JetStream
+// refuses messages of 32 MiB whatever it is told.
+func parseSize(text string) (int, error) {
+	var n int
+	var unit string
+	_, err := fmt.Sscanf(text+" ", "%d%s", &n, &unit)
+	if err != nil && unit != "" {
+		n = -1
+	}
+	switch strings.ToLower(unit) {
+	case "", "b":
+	case "k", "kib", "kb":
+		n <<= 10
+	case "m", "mib", "mb":
+		n <<= 20
+	default:
+		n = -1
+	}
+	if n < 1<<10 || n > 16<<20 {
+		return 0, usagef("--max-message %q: want a size from 1KiB to 16MiB", text)
+	}
+	return n, nil
+}
+
+func fleetStatusCommand(e *env) *cli.Command {
+	f := &fleetOptions{}
+	return &cli.Command{
+		Name: "status", Usage: "show how a run stands",
+		Flags: append(natsFlags(f), &cli.BoolFlag{Name: "json", Destination: &f.json, Usage: "as one JSON object"}),
+		Action: admin(e, f, func(ctx context.Context, c *fleet.Conn, _ *cli.Context) error {
+			s, err := c.Status(ctx)
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return s.WriteJSON(e.stdout)
+			}
+			return s.WriteText(e.stdout)
+		}),
+	}
+}
+
+func fleetLimitCommand(e *env) *cli.Command {
+	f := &fleetOptions{}
+	return &cli.Command{
+		Name: "limit", Usage: "cap the requests on the wire of each lane, now; 0: no cap", ArgsUsage: "N", Flags: natsFlags(f),
+		Action: adminWithArg(e, f, "N", func(ctx context.Context, c *fleet.Conn, arg string) error {
+			var n int
+			if _, err := fmt.Sscanf(arg, "%d", &n); err != nil || n < 0 || fmt.Sprint(n) != arg {
+				return usagef("fleet limit: %q is not a number of requests", arg)
+			}
+			return c.SetLimit(ctx, n)
+		}),
+	}
+}
+
+func fleetPauseCommand(e *env) *cli.Command {
+	f := &fleetOptions{}
+	return &cli.Command{
+		Name: "pause", Usage: "launch nothing more until fleet unpause", Flags: natsFlags(f),
+		Action: admin(e, f, func(ctx context.Context, c *fleet.Conn, _ *cli.Context) error { return c.Pause(ctx) }),
+	}
+}
+
+func fleetUnpauseCommand(e *env) *cli.Command {
+	f := &fleetOptions{}
+	return &cli.Command{
+		Name: "unpause", Usage: "launch again, also where an API asked for a wait", Flags: natsFlags(f),
+		Action: admin(e, f, func(ctx context.Context, c *fleet.Conn, _ *cli.Context) error { return c.Unpause(ctx) }),
+	}
+}
+
+func fleetAbortCommand(e *env) *cli.Command {
+	f := &fleetOptions{}
+	return &cli.Command{
+		Name: "abort", Usage: "stop a run everywhere; what is on the wire may finish", Flags: natsFlags(f),
+		Action: admin(e, f, func(ctx context.Context, c *fleet.Conn, _ *cli.Context) error { return c.Abort(ctx) }),
+	}
+}
+
+func fleetRmCommand(e *env) *cli.Command {
+	f := &fleetOptions{}
+	return &cli.Command{
+		Name: "rm", Usage: "delete a run's streams; the results file stays", Flags: natsFlags(f),
+		Action: admin(e, f, func(ctx context.Context, c *fleet.Conn, _ *cli.Context) error { return c.Remove(ctx) }),
+	}
+}
+
+// admin is the action of a command that does one thing to a run.
+func admin(e *env, f *fleetOptions, do func(context.Context, *fleet.Conn, *cli.Context) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if err := noArgs(c); err != nil {
+			return err
+		}
+		return doAdmin(e, f, func(ctx context.Context, conn *fleet.Conn) error { return do(ctx, conn, c) })
+	}
+}
+
+func adminWithArg(e *env, f *fleetOptions, what string, do func(context.Context, *fleet.Conn, string) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		arg, err := oneArg(c, what)
+		if err != nil {
+			return err
+		}
+		return doAdmin(e, f, func(ctx context.Context, conn *fleet.Conn) error { return do(ctx, conn, arg) })
+	}
+}
+
+func doAdmin(e *env, f *fleetOptions, do func(context.Context, *fleet.Conn) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := f.connect(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := do(ctx, conn); err != nil {
+		if _, ok := errors.AsType[*failure](err); ok {
+			return err
+		}
+		if errors.Is(err, fleet.ErrNoRun) {
+			return usagef("%w", err).hint("fleet run makes it; is --run the same?")
+		}
+		return usagef("fleet: %w", err)
+	}
+	return nil
+}
