@@ -56,7 +56,7 @@ func (s *rescue) write(line []byte) bool {
 		return true
 	}
 	if s.file.Truncate(s.size) == nil {
-		_, err = s.file.Seek(s.size, 0)
+		_, _ = s.file.Seek(s.size, 0)
 	}
 	return false
 }

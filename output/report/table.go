@@ -76,16 +76,6 @@ func (h *histogram) add(d time.Duration) {
 	h.buckets[bucketOf(d)]++
 }
 
-// merge adds another's counts.
-func (h *histogram) merge(o *histogram) {
-	h.count += o.count
-	h.sum += o.sum
-	h.max = max(h.max, o.max)
-	for i, n := range o.buckets {
-		h.buckets[i] += n
-	}
-}
-
 // quantile is the middle of the bucket in which the q-th value lies, never more
 // than the largest value; 0 of an empty histogram.
 func (h *histogram) quantile(q float64) time.Duration {
