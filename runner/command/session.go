@@ -18,7 +18,6 @@ import (
 type session struct {
 	e    *env
 	o    *options
-	args []string // as typed, for the next command
 
 	prompts, out string // out "-" is standard output
 	shard        shard
