@@ -84,10 +84,6 @@ func fatalSetup(e *Error, err error) bool {
 	case has("invalid header field"):
 		e.Class, e.Scope = Rejected, WholeRun
 		e.Advice = "check the key and --header for line breaks and other control characters"
-	case has("invalid proxy address"):
-		e.Class, e.Scope = Rejected, WholeRun
-		e.Message = "the proxy's address can't be read" // the error shows it, and with it a password
-		e.Advice = "check HTTPS_PROXY and HTTP_PROXY"
 	case has("unsupported protocol scheme"), has("no Host in request URL"):
 		e.Class, e.Scope = Rejected, WholeRun
 		e.Advice = "check --base-url"
@@ -111,7 +107,10 @@ func unreachable(e *Error, err error) bool {
 		invalid x509.CertificateInvalidError
 	)
 	switch {
-	case errors.Is(err, http.ErrSchemeMismatch), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+	case errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
+		e.Message = http.ErrSchemeMismatch.Error()
+		fallthrough
+	case errors.Is(err, http.ErrSchemeMismatch):
 		e.Advice = "write http:// in --base-url, if that is what this server speaks"
 	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a TLS alert
 		e.Advice = "write https:// in --base-url"

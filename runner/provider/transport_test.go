@@ -63,7 +63,6 @@ func TestFromTransport(t *testing.T) {
 		{"66 HTTPS to an HTTP client", sent(errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "\x15\x03\x01\x00\x02\x02"`)), transportWant{class: ConnectionError, dead: true}},
 		{"malformed", sent(errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "SSH-2.0"`)), transportWant{class: ConnectionError}},
 		{"66 proxy", sent(errors.New("Proxy Authentication Required")), transportWant{class: AuthError, scope: WholeRun}},
-		{"proxy address", sent(errors.New(`invalid proxy address "http://u:s3cret@%zz": parse`)), transportWant{class: Rejected, scope: WholeRun}},
 		{"long headers", sent(errors.New("net/http: server response headers exceeded 1048576 bytes; aborted")), transportWant{class: InvalidResponse}},
 		{"proxy down", sent(errors.New("Bad Gateway")), transportWant{class: ConnectionError}},
 		{"C50 header", sent(errors.New(`net/http: invalid header field value for "X-Api-Key"`)), transportWant{class: Rejected, scope: WholeRun}},

@@ -1,0 +1,217 @@
+package runner
+
+import (
+	"bufio"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"llmbatch/output"
+)
+
+// Frame types, flags and codes of HTTP/2 (RFC 9113 §6, §7).
+const (
+	frameData, frameHeaders, frameReset, frameSettings, frameGoAway = 0x0, 0x1, 0x3, 0x4, 0x7
+
+	flagEndStream, flagAck, flagEndHeaders = 0x1, 0x1, 0x4
+
+	noError, protocolError, refusedStream = 0, 1, 7
+)
+
+func frame(c io.Writer, kind, flags byte, stream uint32, payload []byte) {
+	head := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, flags, 0, 0, 0, 0}
+	binary.BigEndian.PutUint32(head[5:], stream)
+	_, _ = c.Write(append(head, payload...))
+}
+
+func code(n ...uint32) (b []byte) {
+	for _, v := range n {
+		b = binary.BigEndian.AppendUint32(b, v)
+	}
+	return b
+}
+
+// h2Server speaks just enough HTTP/2 to answer, or not, each request as play says:
+// n counts requests over all connections.
+func h2Server(t *testing.T, l *live, play func(n int64, stream uint32, c net.Conn)) (base string, requests *atomic.Int64) {
+	t.Helper()
+	certified := newServe(t, h2, nil)
+	l.trust(certified.Server)
+	requests = &atomic.Int64{}
+	setup := &tls.Config{Certificates: certified.TLS.Certificates, NextProtos: []string{"h2"}}
+	base = rawServer(t, func(_ int, raw net.Conn, _ *bufio.Reader) {
+		c := tls.Server(raw, setup)
+		defer c.Close()
+		if _, err := io.ReadFull(c, make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
+			return
+		}
+		frame(c, frameSettings, 0, 0, nil)
+		for {
+			head := make([]byte, 9)
+			if _, err := io.ReadFull(c, head); err != nil {
+				return
+			}
+			size := int(head[0])<<16 | int(head[1])<<8 | int(head[2])
+			if _, err := io.ReadFull(c, make([]byte, size)); err != nil {
+				return
+			}
+			kind, flags, stream := head[3], head[4], binary.BigEndian.Uint32(head[5:])
+			switch {
+			case kind == frameSettings && flags&flagAck == 0:
+				frame(c, frameSettings, flagAck, 0, nil)
+			case kind == frameData && flags&flagEndStream != 0: // the request is whole
+				play(requests.Add(1), stream, c)
+			}
+		}
+	})
+	return strings.Replace(base, "http:", "https:", 1), requests
+}
+
+func h2OK(c io.Writer, stream uint32) {
+	frame(c, frameHeaders, flagEndHeaders, stream, []byte{0x88}) // :status 200
+	frame(c, frameData, flagEndStream, stream, []byte(okBody))
+}
+
+// HTTP/2 hides no request from the log: net/http would send these up to seven
+// times by itself.
+func TestHTTP2NeverReplays(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		refuse func(stream uint32, c net.Conn)
+		first  string
+		errors int // allowed for the item to be answered
+	}{
+		{"refused stream", func(stream uint32, c net.Conn) {
+			frame(c, frameReset, 0, stream, code(refusedStream))
+		}, "connection_error", 2},
+		{"protocol error", func(stream uint32, c net.Conn) {
+			frame(c, frameReset, 0, stream, code(protocolError))
+		}, "connection_error", 2},
+		// A connection that is closed in good order took nothing: that is no error.
+		{"goaway", func(_ uint32, c net.Conn) {
+			frame(c, frameGoAway, 0, 0, code(0, noError))
+		}, "connection_error", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLive(t, 2, "http://unknown")
+			base, requests := h2Server(t, l, func(n int64, stream uint32, conn net.Conn) {
+				if n == 1 {
+					c.refuse(stream, conn)
+					return
+				}
+				h2OK(conn, stream)
+			})
+			l.target.Base.Scheme, l.target.Base.Host, _ = strings.Cut(base, "://")
+			l.c.Retry.MaxErrors = c.errors
+			rows := l.run()
+			is(t, rows["q0"], output.OK, c.first, "ok")
+			is(t, rows["q1"], output.OK, "ok")
+			if sent, _ := sentOf(rows); requests.Load() != 3 || sent != 3 {
+				t.Errorf("the server saw %d requests, the rows log %d; want 3", requests.Load(), sent)
+			}
+		})
+	}
+}
+
+// A dead HTTP/2 connection stalls all that is on it, so it is looked for.
+func TestHTTP2Pings(t *testing.T) {
+	c := NewTransport(8).HTTP2
+	if c == nil || c.SendPingTimeout <= 0 || c.PingTimeout <= 0 || c.SendPingTimeout+c.PingTimeout > time.Minute {
+		t.Errorf("got %+v, want pings within a minute", c)
+	}
+	l := newLive(t, 1, "http://unknown")
+	base, requests := h2Server(t, l, func(int64, uint32, net.Conn) {}) // and no answer to pings
+	l.target.Base.Scheme, l.target.Base.Host, _ = strings.Cut(base, "://")
+	l.transport.HTTP2.SendPingTimeout, l.transport.HTTP2.PingTimeout = 20*time.Millisecond, 20*time.Millisecond
+	is(t, l.one(), output.GaveUp, "connection_error")
+	if n := requests.Load(); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+}
+
+// Requests that are cut off leave an HTTP/2 connection as it is.
+func TestHTTP2KeepsConnection(t *testing.T) {
+	s := newServe(t, h2, nil)
+	var nth atomic.Int64
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("got %s, want HTTP/2", r.Proto)
+		}
+		if nth.Add(1) < 4 {
+			<-r.Context().Done()
+			return
+		}
+		answerOK(w)
+	})
+	l := newLive(t, 4, s.URL)
+	l.trust(s.Server)
+	l.c.AttemptTimeout = 30 * time.Millisecond
+	rows := l.run()
+	is(t, rows["q0"], output.GaveUp, "timeout")
+	is(t, rows["q2"], output.GaveUp, "timeout")
+	if n := s.conns.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// The proxy variables are read once a process, so each case is one.
+func TestProxy(t *testing.T) {
+	var asked atomic.Int64
+	proxy := func(status int) string {
+		s := newServe(t, h1, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodConnect && r.Host == "api.example.test:443" && r.Header.Get("Proxy-Authorization") != "" &&
+				r.Header.Get("X-Api-Key") == "" {
+				asked.Add(1)
+			}
+			w.WriteHeader(status)
+		})
+		return strings.Replace(s.URL, "//", "//user:proxy-secret@", 1)
+	}
+	for _, c := range []struct {
+		name, proxy     string
+		status, outcome string
+		says            string
+	}{
+		{"wants a password", proxy(407), "aborted", "-auth", "Proxy Authentication Required"},
+		{"has no way", proxy(502), "gave_up", "-connection_error", "Bad Gateway"},
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestProxyChild$", "-test.v")
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.Contains(strings.ToLower(v), "_proxy=") })
+		cmd.Env = append(cmd.Env, "LLMBATCH_TEST_PROXY=1", "HTTPS_PROXY="+c.proxy)
+		out, err := cmd.CombinedOutput()
+		said := string(out)
+		want := fmt.Sprintf("row: %s [%s]", c.status, c.outcome)
+		if err != nil || !strings.Contains(said, want) || !strings.Contains(said, c.says) || strings.Contains(said, "proxy-secret") {
+			t.Errorf("%s: %v, want %s with %q:\n%s", c.name, err, want, c.says, said)
+		}
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("the proxies were asked %d times, want 2", n)
+	}
+}
+
+// TestProxyChild is one run in a process of its own.
+func TestProxyChild(t *testing.T) {
+	if os.Getenv("LLMBATCH_TEST_PROXY") == "" {
+		t.Skip("started by TestProxy")
+	}
+	l := newLive(t, 1, "https://api.example.test/v1")
+	r := l.one()
+	var outcomes []string
+	for _, a := range r.Attempts {
+		outcomes = append(outcomes, map[bool]string{true: "-"}[a.Unsent]+a.Outcome)
+	}
+	e, _ := json.Marshal(r.Error)
+	fmt.Printf("row: %s %s\n%s\n%+v\n%s", r.Status, outcomes, e, l.rep, l.logged.String())
+}

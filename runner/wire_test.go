@@ -1,0 +1,464 @@
+package runner
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"llmbatch/input"
+	"llmbatch/output"
+	"llmbatch/runner/provider"
+	"llmbatch/runner/provider/anthropic"
+)
+
+const wireKey = "sk-test-wire-0123456789"
+
+// live is a run over real sockets.
+type live struct {
+	*testing.T
+	c         Config
+	target    *Target
+	transport *http.Transport
+	sink      *sink
+	logged    strings.Builder
+	rep       Report
+}
+
+// newLive prepares a run of n items against a server on the loopback, one request
+// at a time, one failure an item.
+func newLive(t *testing.T, n int, base string) *live {
+	t.Helper()
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &live{T: t, sink: &sink{}, transport: NewTransport(4)}
+	t.Cleanup(l.transport.CloseIdleConnections)
+	l.target = &Target{Provider: anthropic.New(), Base: u, Credentials: provider.Credentials{Key: wireKey},
+		Defaults: provider.Defaults{Model: "m-test", MaxTokens: 100, Name: "anthropic"}}
+	l.c = Config{
+		Items: items(n, nil), Lanes: 1, Write: l.sink.write, Pacing: fixed(1), Salt: "salt", FreshSalt: "fresh",
+		ItemBudget: time.Minute, AttemptTimeout: 30 * time.Second, IdempotencyHeader: "Idempotency-Key",
+		Scrub: provider.NewScrubber(wireKey),
+	}
+	l.c.Route = func(*input.Item) (*Target, error) { return l.target, nil }
+	l.c.Retry.MaxErrors = 1
+	return l
+}
+
+// run runs it and returns the final row of each item.
+func (l *live) run() map[string]*output.Result {
+	l.Helper()
+	l.c.Transport = l.transport
+	l.c.Log = slog.New(slog.NewTextHandler(&l.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	l.rep = New(l.c).Run(context.Background())
+	rows := l.sink.last()
+	fmt.Fprintf(&l.logged, "%+v", l.rep)
+	for _, r := range rows {
+		fmt.Fprintf(&l.logged, "%+v %s %+v\n", r, r.Response, r.Error)
+	}
+	if said := l.logged.String(); strings.Contains(said, wireKey) {
+		l.Errorf("the key is shown: %s", said)
+	}
+	return rows
+}
+
+// one runs one item and returns its row.
+func (l *live) one() *output.Result {
+	l.Helper()
+	r := l.run()["q0"]
+	if r == nil {
+		l.Fatalf("no row; %+v", l.rep)
+	}
+	return r
+}
+
+// sent counts the attempts that reached the wire.
+func sentOf(rows map[string]*output.Result) (sent, unsent int) {
+	for _, r := range rows {
+		for _, a := range r.Attempts {
+			if a.Unsent {
+				unsent++
+			} else {
+				sent++
+			}
+		}
+	}
+	return sent, unsent
+}
+
+// is asserts a row's status, error and attempts: outcomes by name, "-" before
+// those of which nothing was sent.
+func is(t *testing.T, r *output.Result, status output.Status, outcomes ...string) {
+	t.Helper()
+	var got []string
+	for _, a := range r.Attempts {
+		got = append(got, map[bool]string{true: "-"}[a.Unsent]+a.Outcome)
+	}
+	if r.Status != status || fmt.Sprint(got) != fmt.Sprint(outcomes) {
+		t.Errorf("%s: got %s after %v (%+v), want %s after %v", r.Key, r.Status, got, r.Error, status, outcomes)
+	}
+}
+
+func answerOK(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, okBody)
+}
+
+// serve is an HTTP server that counts requests and connections.
+type serve struct {
+	*httptest.Server
+	requests, conns atomic.Int64
+}
+
+func newServe(t *testing.T, start func(*httptest.Server), h http.HandlerFunc) *serve {
+	s := &serve{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.requests.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		h(w, r)
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.conns.Add(1)
+		}
+	}
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	start(s.Server)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func h1(s *httptest.Server)   { s.Start() }
+func tls1(s *httptest.Server) { s.StartTLS() }
+func h2(s *httptest.Server)   { s.EnableHTTP2 = true; s.StartTLS() }
+
+// trust lets the run accept the server's certificate.
+func (l *live) trust(s *httptest.Server) {
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	l.transport.TLSClientConfig = &tls.Config{RootCAs: pool}
+}
+
+// rawServer plays one function on each connection.
+func rawServer(t *testing.T, play func(n int, c net.Conn, in *bufio.Reader)) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open sync.WaitGroup
+	over, end := context.WithCancel(context.Background())
+	t.Cleanup(func() { end(); _ = ln.Close(); open.Wait() })
+	open.Go(func() {
+		for n := 1; ; n++ {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() {
+				defer c.Close()
+				defer context.AfterFunc(over, func() { _ = c.Close() })()
+				play(n, c, bufio.NewReader(c))
+			})
+		}
+	})
+	return "http://" + ln.Addr().String()
+}
+
+// readRequest reads a whole request; false at the connection's end.
+func readRequest(in *bufio.Reader) bool {
+	req, err := http.ReadRequest(in)
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, req.Body)
+	return err == nil
+}
+
+func writeOK(c io.Writer) {
+	fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(okBody), okBody)
+}
+
+// The server reads the second request of each connection and closes: net/http
+// would send it again by itself, with an idempotency header also a POST.
+func TestTransportNeverReplays(t *testing.T) {
+	for _, header := range []string{"", "Idempotency-Key", "X-Idempotency-Key"} {
+		var seen atomic.Int64
+		base := rawServer(t, func(_ int, c net.Conn, in *bufio.Reader) {
+			for i := 0; readRequest(in); i++ {
+				seen.Add(1)
+				if i == 1 {
+					return
+				}
+				writeOK(c)
+			}
+		})
+		l := newLive(t, 4, base)
+		l.c.IdempotencyHeader = header
+		rows := l.run()
+		sent, unsent := sentOf(rows)
+		if int(seen.Load()) != sent || unsent != 0 || sent != 4 {
+			t.Errorf("%q: the server saw %d requests, the rows log %d and %d that were not sent; want 4, 4, 0", header, seen.Load(), sent, unsent)
+		}
+		is(t, rows["q0"], output.OK, "ok")
+		is(t, rows["q1"], output.GaveUp, "connection_error")
+		is(t, rows["q2"], output.OK, "ok")
+	}
+}
+
+// A kept connection that had died before anything was written: the item goes
+// again at once, and no error is counted (here one would be the end).
+func TestStaleConnection(t *testing.T) {
+	for _, header := range []string{"", "Idempotency-Key"} {
+		var seen atomic.Int64
+		base := rawServer(t, func(n int, c net.Conn, in *bufio.Reader) {
+			for readRequest(in) {
+				seen.Add(1)
+				writeOK(c)
+				if n == 1 {
+					_ = c.(*net.TCPConn).SetLinger(0)
+					return
+				}
+			}
+		})
+		l := newLive(t, 3, base)
+		l.c.IdempotencyHeader = header
+		dial := l.transport.DialContext
+		var dials int
+		l.transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := dial(ctx, network, addr)
+			if dials++; err == nil && dials == 1 {
+				cc := c.(*countingConn)
+				cc.Conn = newStubborn(cc.Conn)
+			}
+			return c, err
+		}
+		rows := l.run()
+		is(t, rows["q0"], output.OK, "ok")
+		is(t, rows["q1"], output.OK, "-connection_error", "ok")
+		is(t, rows["q2"], output.OK, "ok")
+		if sent, _ := sentOf(rows); int(seen.Load()) != sent || l.rep.Requests != int64(sent) {
+			t.Errorf("%q: the server saw %d requests, the rows log %d, the report %d", header, seen.Load(), sent, l.rep.Requests)
+		}
+		if a := rows["q1"].Attempts[0]; a.WaitReason != "immediate" || a.Status != 0 {
+			t.Errorf("got %+v, want an immediate second try", a)
+		}
+	}
+}
+
+// stubborn keeps from the transport that its connection was reset until it writes
+// a second time: the moment between the two can't be met otherwise.
+type stubborn struct {
+	net.Conn
+	writes        int
+	broken, tried chan struct{}
+}
+
+func newStubborn(c net.Conn) *stubborn {
+	return &stubborn{Conn: c, broken: make(chan struct{}), tried: make(chan struct{})}
+}
+
+func (d *stubborn) Read(p []byte) (int, error) {
+	n, err := d.Conn.Read(p)
+	if err != nil {
+		close(d.broken)
+		<-d.tried
+	}
+	return n, err
+}
+
+func (d *stubborn) Write(p []byte) (int, error) {
+	if d.writes++; d.writes == 1 {
+		return d.Conn.Write(p)
+	}
+	<-d.broken
+	defer close(d.tried)
+	return d.Conn.Write(p)
+}
+
+// C49: no redirect is followed, whatever its kind and wherever it leads, and the
+// message names the other host and nothing else.
+func TestRedirects(t *testing.T) {
+	other := newServe(t, h1, func(w http.ResponseWriter, _ *http.Request) { answerOK(w) })
+	for _, start := range []func(*httptest.Server){h1, tls1} {
+		for _, status := range []int{301, 302, 303, 307, 308} {
+			s := newServe(t, start, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", other.URL+"/path-secret?k=query-secret")
+				w.WriteHeader(status)
+			})
+			l := newLive(t, 3, s.URL)
+			if s.TLS != nil {
+				l.trust(s.Server)
+			}
+			rows := l.run()
+			is(t, rows["q0"], output.Aborted, "rejected")
+			if l.rep.Reason != Aborted || !strings.Contains(l.rep.Message, "redirects to "+other.URL+" ") ||
+				strings.Contains(l.rep.Message+fmt.Sprintf("%+v", rows["q0"].Error), "-secret") {
+				t.Errorf("%d: got %d %q, want an abort that names the host", status, l.rep.Reason, l.rep.Message)
+			}
+			if n := s.requests.Load(); n != 1 {
+				t.Errorf("%d: %d requests, want 1", status, n)
+			}
+		}
+	}
+	if n := other.conns.Load(); n != 0 {
+		t.Errorf("the other host got %d connections, want none", n)
+	}
+}
+
+// C38: connections are used again: 200 at a time, and hardly more dials than that.
+func TestPool(t *testing.T) {
+	const wide = 200
+	var all sync.WaitGroup
+	all.Add(wide)
+	var nth atomic.Int64
+	s := newServe(t, h1, func(w http.ResponseWriter, _ *http.Request) {
+		if nth.Add(1) <= wide {
+			all.Done()
+			all.Wait() // so many are in flight at one time
+		}
+		answerOK(w)
+	})
+	l := newLive(t, 2000, s.URL)
+	l.transport = NewTransport(wide)
+	l.c.Pacing = fixed(wide)
+	rows := l.run()
+	if sent, _ := sentOf(rows); sent != 2000 || s.requests.Load() != 2000 || l.rep.Peak != wide {
+		t.Errorf("%d attempts, %d requests, peak %d; want 2000, 2000, %d", sent, s.requests.Load(), l.rep.Peak, wide)
+	}
+	if n := s.conns.Load(); n > wide+wide/20 {
+		t.Errorf("%d connections for a peak of %d", n, wide)
+	}
+}
+
+// Refusals are read to their end: a storm of them needs no more connections than
+// there are requests at a time.
+func TestRefusalsKeepConnections(t *testing.T) {
+	for name, page := range map[string]string{
+		"json": `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`,
+		"page": "<html><title>Too many</title>" + strings.Repeat("<p>wait</p>", 20_000),
+	} {
+		var nth atomic.Int64
+		s := newServe(t, h1, func(w http.ResponseWriter, _ *http.Request) {
+			if nth.Add(1) > 40 {
+				answerOK(w)
+				return
+			}
+			w.Header().Set("Retry-After-Ms", "1")
+			w.WriteHeader(429)
+			_, _ = io.WriteString(w, page)
+		})
+		l := newLive(t, 60, s.URL)
+		l.c.Pacing = fixed(16)
+		l.transport = NewTransport(16)
+		rows := l.run()
+		sent, _ := sentOf(rows)
+		if l.rep.Rows[output.OK] != 60 || sent != 100 || s.requests.Load() != 100 {
+			t.Errorf("%s: %v, %d attempts, %d requests; want 60 ok of 100", name, l.rep.Rows, sent, s.requests.Load())
+		}
+		// One or two dials may be under way when a connection becomes free.
+		if n := s.conns.Load(); n > 20 {
+			t.Errorf("%s: %d connections, want about 16", name, n)
+		}
+	}
+}
+
+// What goes wrong before an answer, with real servers. Nobody's request is logged
+// as sent that no server could have seen.
+func TestNoAnswer(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	ok := func(w http.ResponseWriter, _ *http.Request) { answerOK(w) }
+	plain, secure := newServe(t, h1, ok), newServe(t, tls1, ok)
+	long := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Long", strings.Repeat("x", 1100<<10))
+		answerOK(w)
+	}
+	long1, long2 := newServe(t, h1, long), newServe(t, h2, long)
+	noise := rawServer(t, func(_ int, c net.Conn, in *bufio.Reader) {
+		if readRequest(in) {
+			_, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.9\r\n\r\n")
+		}
+	})
+	closed := rawServer(t, func(_ int, _ net.Conn, in *bufio.Reader) { readRequest(in) })
+	for _, c := range []struct {
+		name, base string
+		trust      *serve
+		header     string
+		status     output.Status
+		outcome    string
+		says       string
+	}{
+		{name: "refused", base: gone.URL, status: output.GaveUp, outcome: "-connection_error", says: "refused"},
+		{name: "HTTPS to an HTTP server", base: strings.Replace(plain.URL, "http:", "https:", 1), status: output.GaveUp, outcome: "-connection_error", says: "HTTP response to HTTPS client"},
+		{name: "HTTP to an HTTPS server", base: strings.Replace(secure.URL, "https:", "http:", 1), status: output.Aborted, outcome: "rejected", says: "HTTP request to an HTTPS server"},
+		{name: "unknown authority", base: secure.URL, status: output.GaveUp, outcome: "-connection_error", says: "unknown authority"},
+		{name: "no HTTP", base: noise, status: output.GaveUp, outcome: "connection_error", says: "malformed HTTP response"},
+		{name: "closed", base: closed, status: output.GaveUp, outcome: "connection_error", says: "EOF"},
+		{name: "long headers", base: long1.URL, status: output.GaveUp, outcome: "invalid_response", says: "headers exceeded"},
+		{name: "long headers, HTTP/2", base: long2.URL, trust: long2, status: output.GaveUp, outcome: "connection_error", says: "COMPRESSION_ERROR"},
+		// C50: a value that no header can carry is refused before anything is sent.
+		{name: "line break in a header", base: plain.URL, header: "secret-a\r\nX-Evil: b", status: output.Aborted, outcome: "-rejected", says: "invalid header field value"},
+		{name: "control character in a header", base: plain.URL, header: "secret-a\x01", status: output.Aborted, outcome: "-rejected", says: "invalid header field value"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLive(t, 1, c.base)
+			if c.trust != nil {
+				l.trust(c.trust.Server)
+			}
+			if c.header != "" {
+				l.target.Header = http.Header{"X-Team": {c.header}}
+			}
+			r := l.one()
+			is(t, r, c.status, c.outcome)
+			if !strings.Contains(r.Error.Message, c.says) || strings.Contains(fmt.Sprint(r.Error, l.rep), "secret-a") {
+				t.Errorf("got %q, want %q", r.Error.Message, c.says)
+			}
+			if c.status == output.Aborted && l.rep.Hint == "" {
+				t.Error("no hint")
+			}
+		})
+	}
+	if n := plain.requests.Load() + secure.requests.Load(); n != 0 {
+		t.Errorf("%d requests were answered, want none", n)
+	}
+}
+
+// A dialer without file descriptors: the limit goes down, the user is told why, and
+// no item is at fault.
+func TestTooManyOpenFiles(t *testing.T) {
+	s := newServe(t, h1, func(w http.ResponseWriter, _ *http.Request) { answerOK(w) })
+	l := newLive(t, 6, s.URL)
+	l.c.Pacing.Fixed, l.c.Pacing.Max, l.c.Pacing.Start = false, 8, 4
+	dial, dials := l.transport.DialContext, atomic.Int64{}
+	l.transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials.Add(1) <= 3 {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", syscall.EMFILE)}
+		}
+		return dial(ctx, network, addr)
+	}
+	rows := l.run()
+	sent, unsent := sentOf(rows)
+	if l.rep.Rows[output.OK] != 6 || int64(sent) != s.requests.Load() || unsent == 0 {
+		t.Errorf("%v, %d sent, %d unsent, %d requests", l.rep.Rows, sent, unsent, s.requests.Load())
+	}
+	if n := strings.Count(l.logged.String(), "lower --concurrency"); n != 1 {
+		t.Errorf("the user was told %d times, want once:\n%s", n, l.logged.String())
+	}
+}
