@@ -65,6 +65,9 @@ func (x *execution) finish(rep runner.Report, stop *stopper) error {
 	} else if err != nil {
 		notes = append(notes, err.Error())
 	}
+	if n := x.stillBad.Load(); n > 0 {
+		rep.Skipped[output.Failed] += int(n)
+	}
 	end.signal = stop.signalled()
 	end.bad, end.pending = x.leftOver(rep)
 	f := x.sentence(end)
@@ -121,7 +124,7 @@ func (x *execution) sentence(end ending) *failure {
 	case exitWrite:
 		f.msg = "sending stopped: " + cmp.Or(errText(end.write), end.rep.Message)
 		if x.out == "-" {
-			f.hint("a run that writes to standard output can't be continued: -o FILE can")
+			f.hint("%s", x.goOn())
 		} else {
 			f.hint("make room or mend the cause, then run the same command again: what is in the file is whole")
 			if w, ok := errors.AsType[*output.WriteError](end.write); ok && w.Rescue != "" {
@@ -133,10 +136,10 @@ func (x *execution) sentence(end ending) *failure {
 		f.hint("%s", cmp.Or(end.rep.Hint, "rows are kept; run the same command again to continue"))
 	case exitAborted:
 		f.msg = "stopped: " + strings.TrimRight(x.clean(end.rep.Message), ". ") + left
-		f.hint("%s", cmp.Or(x.clean(end.rep.Hint), "run the same command again to continue"))
+		f.hint("%s", cmp.Or(x.clean(end.rep.Hint), x.goOn()))
 	case exitBudget:
 		f.msg = "the run's time ended first" + left
-		f.hint("run the same command again to continue")
+		f.hint("%s", x.goOn())
 	case exitUsage:
 		f.msg = x.clean(end.rep.Message)
 		if end.rep.Hint != "" {
@@ -144,9 +147,17 @@ func (x *execution) sentence(end ending) *failure {
 		}
 	default:
 		f.msg = "interrupted" + left
-		f.hint("run the same command again to continue")
+		f.hint("%s", x.goOn())
 	}
 	return f
+}
+
+// goOn says how to do the rest.
+func (x *execution) goOn() string {
+	if x.out == "-" {
+		return "a run that writes to standard output can't be continued: -o FILE can"
+	}
+	return "run the same command again to continue"
 }
 
 // rescueHint says how the rows in hand come back into the results.
