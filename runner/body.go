@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"llmbatch/runner/provider"
@@ -53,8 +54,8 @@ func readAll(r io.Reader, size, most int64) ([]byte, error) {
 		case err != nil:
 			return buf, err
 		}
-		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
+		if len(buf) == cap(buf) { // append alone would copy large ones many times
+			buf = slices.Grow(buf, int(min(int64(max(len(buf), 512)), most+1-int64(len(buf)))))
 		}
 	}
 }
