@@ -23,6 +23,7 @@ type uniform struct {
 
 	mu      sync.Mutex
 	decided bool
+	tripped bool // it ended the run
 	cause   string
 	seen    []*output.Result
 }
@@ -43,6 +44,11 @@ func (u *uniform) finished(res *output.Result, hold bool) rowsDue {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.tripped && res.Status == output.Failed && causeOf(res) == u.cause {
+		a := *res // it was on the wire then, and is as little at fault
+		a.Status = output.Aborted
+		now[0] = &a
+	}
 	if u.decided || res.Status == output.Aborted || len(res.Attempts) == 0 {
 		return rowsDue{write: now, tell: now}
 	}
@@ -60,7 +66,7 @@ func (u *uniform) finished(res *output.Result, hold bool) rowsDue {
 		}
 		return rowsDue{write: now}
 	}
-	u.decided = true
+	u.decided, u.tripped = true, true
 	due := rowsDue{trip: fmt.Sprintf("the first %d items all failed alike: %s", uniformCount, describe(res.Error))}
 	if !hold {
 		due.undo = uniformCount - 1

@@ -19,9 +19,11 @@ func TestUniformFailure(t *testing.T) {
 				if rep.Reason != Aborted || len(b.api.calls) > 40 {
 					t.Errorf("end %d after %d requests", rep.Reason, len(b.api.calls))
 				}
-				b.want(output.Failed, rep.Rows[output.Failed])
-				if n := rep.Rows[output.Aborted]; n < 10 {
-					t.Errorf("%d aborted rows, want at least 10", n)
+				// Those that were on the wire when it tripped are as little at fault.
+				b.want(output.Failed, 0)
+				b.want(output.Aborted, len(b.api.calls))
+				if n, f := rep.Rows[output.Aborted], rep.Rows[output.Failed]; n != len(b.api.calls) || f != 0 {
+					t.Errorf("counted %d aborted and %d failed rows, want %d and none", n, f, len(b.api.calls))
 				}
 				if hold && len(b.sink.rows) != len(b.sink.last()) {
 					t.Error("a row was written twice to a sink that can't supersede")
