@@ -190,8 +190,12 @@ func TestFaultMix(t *testing.T) {
 	if m := s.rows(); count(m, "ok") != items || len(m) != items {
 		t.Errorf("got %d rows, want %d", len(m), items)
 	}
-	if stats.OK != items || stats.Count > items*110/100 {
-		t.Errorf("got %d answers and %d requests, want %d and at most %d", stats.OK, stats.Count, items, items*110/100)
+	most := 110
+	if items < 3000 {
+		most = 113 // 8 % faults make 1.087; three standard deviations more
+	}
+	if stats.OK != items || stats.Count > items*most/100 {
+		t.Errorf("got %d answers and %d requests, want %d and at most %d", stats.OK, stats.Count, items, items*most/100)
 	}
 	t.Logf("%.3f requests an item", float64(stats.Count)/float64(items))
 }

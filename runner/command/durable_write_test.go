@@ -66,7 +66,7 @@ func (s *story) afterWriteError(p *process, window, items int) {
 func TestFileSizeLimit(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, 300)
-	p := s.launch(launch{shell: "ulimit -f 100"}, s.args("ok?latency=5ms&size=2000", "--concurrency", "8", "--fixed")...)
+	p := s.launch(launch{shell: "ulimit -f 200"}, s.args("ok?latency=5ms&size=2000", "--concurrency", "8", "--fixed")...)
 	s.afterWriteError(p, 8, 300)
 }
 
