@@ -24,9 +24,9 @@ type life struct {
 	end      time.Time // the item's budget ends; zero: never
 	usage    provider.Usage
 	last     *provider.Error
-	rnd      *rand.Rand
-	text     string // what cut streams brought, to be continued
-	next     []byte // the body that asks for the rest
+	rnd      *rand.Rand // nil until it is needed
+	text     string     // what cut streams brought, to be continued
+	next     []byte     // the body that asks for the rest
 }
 
 // run makes attempts until the item has its final row. It is called with the
@@ -230,8 +230,16 @@ func (l *life) state(x exchange, v verdict, fb pacing.Feedback) retry.State {
 		Attempts: len(l.attempts) - l.stale, Errors: l.errs,
 		Counts: v.counts && !fb.Outage, Throttled: v.throttled, Outage: fb.Outage,
 		Patient: x.err.Patient, Hint: x.hint, Unsent: x.stale && l.stale < 100,
-		Now: time.Now(), ItemEnd: l.end, RunEnd: l.r.c.End, Rand: l.rnd.Float64(),
+		Now: time.Now(), ItemEnd: l.end, RunEnd: l.r.c.End, Rand: l.random(),
 	}
+}
+
+// random is the item's own source: a seed repeats a run.
+func (l *life) random() float64 {
+	if l.rnd == nil {
+		l.rnd = rand.New(rand.NewPCG(l.r.c.Seed, uint64(l.item.Index)))
+	}
+	return l.rnd.Float64()
 }
 
 // wait sleeps the item's own wait and then stands in its lane's queue.

@@ -101,9 +101,9 @@ func (x *exchange) scrub(s *provider.Scrubber) {
 
 // read reads the answer that follows the response's headers.
 func (x *exchange) read(ctx context.Context, r *Runner, t *task, resp *http.Response) {
-	whole := false
+	whole, coded := false, false
 	defer func() {
-		if whole { // a drained body lets the connection be used again
+		if whole && coded { // a drained body lets the connection be used again
 			_, _ = io.CopyN(io.Discard, resp.Body, mostDrain)
 		}
 		_ = resp.Body.Close()
@@ -111,10 +111,11 @@ func (x *exchange) read(ctx context.Context, r *Runner, t *task, resp *http.Resp
 	now := time.Now()
 	h := resp.Header
 	x.status, x.request, x.header = resp.StatusCode, provider.RequestID(h), h
-	x.closeNow = func() { _ = resp.Body.Close() }
 	x.headers(h, now)
 	body, err := decoded(resp)
+	coded = body != resp.Body
 	if s, ok := t.lane.target.Provider.(provider.Streamer); ok && err == nil && resp.StatusCode/100 == 2 && eventStream(h) {
+		x.closeNow = func() { _ = resp.Body.Close() }
 		whole = x.stream(ctx, r, t, s, body)
 		return
 	}
@@ -213,16 +214,27 @@ func (l *lane) request(ctx context.Context, t *task, body []byte, c Config) (*ht
 	if err != nil {
 		return nil, err
 	}
-	h := maps.Clone(l.header)
+	req := blank.WithContext(ctx)
+	req.Method, req.URL, req.Host, req.Header = t.call.Method, u, u.Host, l.header
+	sent := &outgoing{key: [1]string{t.key}}
+	sent.body.Reset(body)
+	// Of another type, the transport would send the headers in a packet of their own.
+	req.Body, req.ContentLength = io.NopCloser(&sent.body), int64(len(body))
 	if c.IdempotencyHeader != "" {
-		h[http.CanonicalHeaderKey(c.IdempotencyHeader)] = []string{t.key}
+		req.Header = make(http.Header, len(l.header)+1)
+		maps.Copy(req.Header, l.header)
+		req.Header[http.CanonicalHeaderKey(c.IdempotencyHeader)] = sent.key[:]
 	}
-	req := &http.Request{
-		Method: t.call.Method, URL: u, Host: u.Host, Header: h,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
-	}
-	return req.WithContext(ctx), nil
+	return req, nil
+}
+
+// blank is what all requests have in common. It is never changed.
+var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+
+// outgoing is what a request of its own needs, in one piece.
+type outgoing struct {
+	body bytes.Reader
+	key  [1]string
 }
 
 // url joins the lane's base URL and a path, once for each path.

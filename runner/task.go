@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -130,9 +130,11 @@ func (r *Runner) schedule(t *task, at time.Time) bool {
 const longest = 24 * time.Hour
 
 func idempotencyKey(salt, id, hash string) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%d:%s%s", len(id), id, hash)
-	return salt + "-" + hex.EncodeToString(h.Sum(nil)[:16])
+	b := make([]byte, 0, 128) // most ids and their hash fit: nothing is allocated
+	b = append(append(strconv.AppendInt(b, int64(len(id)), 10), ':'), id...)
+	sum := sha256.Sum256(append(b, hash...))
+	b = append(append(b[:0], salt...), '-')
+	return string(hex.AppendEncode(b, sum[:16]))
 }
 
 // countAttempts counts the objects of a row's earlier attempts.

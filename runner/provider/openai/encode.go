@@ -130,11 +130,11 @@ func messagesCall(c *provider.Call, it *input.Item, d provider.Defaults) error {
 // batchCall takes the path from the line's url, without the /v1 that the base
 // URL has.
 func batchCall(c *provider.Call, it *input.Item) error {
-	path, ok := strings.CutPrefix(it.URL, "/v1/")
-	if !ok || path == "" || path[0] == '/' || strings.Contains(path, "..") {
+	path, ok := strings.CutPrefix(it.URL, "/v1")
+	if !ok || len(path) < 2 || path[0] != '/' || path[1] == '/' || strings.Contains(path, "..") {
 		return body.LineError(it, "the url is not a path that begins with /v1/", "write a url such as /v1/chat/completions")
 	}
-	c.Path = "/" + path
+	c.Path = path
 	switch endpoint(c.Path) {
 	case chatPath:
 		c.API = provider.OpenAIChat
