@@ -70,7 +70,9 @@ func (l *live) run() map[string]*output.Result {
 	rows := l.sink.last()
 	fmt.Fprintf(&l.logged, "%+v", l.rep)
 	for _, r := range rows {
-		fmt.Fprintf(&l.logged, "%+v %s %+v\n", r, r.Response, r.Error)
+		c := *r
+		c.Response = nil // as text, not as numbers
+		fmt.Fprintf(&l.logged, "%+v %s %+v\n", c, r.Response, r.Error)
 	}
 	if said := l.logged.String(); strings.Contains(said, wireKey) {
 		l.Errorf("the key is shown: %s", said)
