@@ -34,6 +34,7 @@ type File struct {
 	// by the hash of its key: such a row may be superseded.
 	open       map[uint64]int64
 	superseded []int64
+	cancel     <-chan struct{} // ends the rewrite
 }
 
 // keptBuffer is the longest row whose buffer is kept for the next.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 
@@ -16,7 +18,13 @@ import (
 type CloseOptions struct {
 	// Ordered puts the rows in the order of their index.
 	Ordered bool
+	// Cancel, when closed, ends the making of the copy: the file stays as it is,
+	// superseded rows among the others. nil: never.
+	Cancel <-chan struct{}
 }
+
+// ErrCanceled is why a copy was not made.
+var ErrCanceled = errors.New("interrupted")
 
 // Close brings the rows to the disk, removes superseded ones, and unlocks the
 // file. Only where there are superseded rows, or rows out of order that should be
@@ -24,8 +32,11 @@ type CloseOptions struct {
 // owner that is renamed onto it when it is on the disk, so that the path names
 // one whole file at any moment.
 //
+// A file that was removed meanwhile is made anew with all its rows.
+//
 // A *WriteError is that of the failed Write or fsync; the file is then left as it
-// is. A *NoRoomError or another error says that the copy could not be made: the
+// is. It also says that the path names another file by now, and where the rows
+// are. A *NoRoomError or another error says that the copy could not be made: the
 // rows are safe, superseded ones among them.
 func (f *File) Close(o CloseOptions) error {
 	if f.stop != nil {
@@ -53,7 +64,7 @@ func (f *File) Close(o CloseOptions) error {
 	if f.fault != nil {
 		return f.spare.close(f.path, f.fault)
 	}
-	return f.tidy(o.Ordered)
+	return f.tidy(o)
 }
 
 func (f *File) unlock() {
@@ -61,14 +72,26 @@ func (f *File) unlock() {
 	f.file = nil
 }
 
-// tidy rewrites the file if it must be.
-func (f *File) tidy(ordered bool) error {
+// tidy rewrites the file if it must be, and makes it anew if its name is gone:
+// the rows of the last hours must not vanish with it.
+func (f *File) tidy(o CloseOptions) error {
+	named, err := os.Stat(f.path)
+	lost := errors.Is(err, fs.ErrNotExist)
+	if !lost {
+		held, heldErr := f.file.Stat()
+		if err := errors.Join(err, heldErr); err != nil {
+			return err
+		}
+		if !os.SameFile(named, held) {
+			return f.displaced()
+		}
+	}
 	gone := slices.Concat(f.index.superseded, f.superseded)
 	slices.Sort(gone)
 	gone = slices.Compact(gone)
 	var order []place
-	if ordered {
-		var err error
+	f.cancel = o.Cancel
+	if o.Ordered {
 		if order, err = places(f.file, f.path, f.size, gone); err != nil {
 			return err
 		}
@@ -76,10 +99,10 @@ func (f *File) tidy(ordered bool) error {
 			order = nil
 		}
 	}
-	if len(gone) == 0 && order == nil {
+	if len(gone) == 0 && order == nil && (!lost || f.size == 0) {
 		return nil
 	}
-	err := f.replace(func(w *bufio.Writer) error {
+	err = f.replace(func(w *bufio.Writer) error {
 		if order != nil {
 			return copyPlaces(w, []io.ReaderAt{f.file}, order)
 		}
@@ -94,6 +117,38 @@ func (f *File) tidy(ordered bool) error {
 	return nil
 }
 
+// displaced keeps a copy of the rows when the path names another file by now.
+func (f *File) displaced() error {
+	e := &WriteError{Path: f.path, Err: errors.New("another file has taken its name meanwhile")}
+	out, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+".rescue-*.jsonl")
+	if err != nil {
+		return errors.Join(e, err)
+	}
+	defer out.Close()
+	_, err = io.Copy(out, io.NewSectionReader(f.file, 0, f.size))
+	if err = errors.Join(err, out.Sync()); err != nil {
+		os.Remove(out.Name())
+		return errors.Join(e, err)
+	}
+	e.Rescue = out.Name()
+	return e
+}
+
+// cancelWriter fails once cancel is closed.
+type cancelWriter struct {
+	w      io.Writer
+	cancel <-chan struct{}
+}
+
+func (c cancelWriter) Write(p []byte) (int, error) {
+	select {
+	case <-c.cancel:
+		return 0, ErrCanceled
+	default:
+		return c.w.Write(p)
+	}
+}
+
 // replace writes a new file with fill and renames it onto the path. It is locked
 // before it has the name, so that no other run gets between.
 func (f *File) replace(fill func(*bufio.Writer) error) error {
@@ -102,7 +157,7 @@ func (f *File) replace(fill func(*bufio.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(out, lineBlock)
+	w := bufio.NewWriterSize(cancelWriter{out, f.cancel}, lineBlock)
 	if err = fill(w); err == nil {
 		err = w.Flush()
 	}

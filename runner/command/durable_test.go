@@ -209,7 +209,7 @@ func (s *story) rewriting(n int) *process {
 // rewrite left is harmless. C32: a run that starts meanwhile is refused.
 func TestKillDuringTheRewrite(t *testing.T) {
 	t.Parallel()
-	const items = 20_000
+	const items = 8_000
 	s := newStory(t, items)
 	p := s.rewriting(items)
 	before := content(s.out)
@@ -242,7 +242,7 @@ func TestKillDuringTheRewrite(t *testing.T) {
 // A first ctrl-C during the rewrite lets it end; the rewrite is never seen half.
 func TestSignalDuringTheRewrite(t *testing.T) {
 	t.Parallel()
-	const items = 20_000
+	const items = 8_000
 	s := newStory(t, items)
 	p := s.rewriting(items)
 	_ = p.Process.Signal(os.Interrupt)
@@ -252,6 +252,58 @@ func TestSignalDuringTheRewrite(t *testing.T) {
 	}
 	if n := strings.Count(content(s.out), "\n"); n != items && n != 2*items {
 		t.Errorf("got %d lines, want the file before or after the rewrite", n)
+	}
+}
+
+// A second one ends the rewrite: what it would have removed stays.
+func TestTwoSignalsDuringTheRewrite(t *testing.T) {
+	t.Parallel()
+	const items = 8_000
+	s := newStory(t, items)
+	p := s.rewriting(items)
+	before := content(s.out)
+	_ = p.Process.Signal(os.Interrupt) // both wait for the process to go on
+	_ = p.Process.Signal(syscall.SIGTERM)
+	_ = p.Process.Signal(syscall.SIGCONT)
+	if code := p.code(); code != 130 && code != 143 {
+		t.Errorf("got exit %d, want that of the first signal:\n%s", code, &p.said)
+	}
+	if now := content(s.out); now != before && strings.Count(now, "\n") != items {
+		t.Errorf("got %d bytes, want the file before or after the rewrite", len(now))
+	} else if now == before && !strings.Contains(p.said.String(), "interrupted") {
+		t.Errorf("got %q, want it to say why", &p.said)
+	}
+	if names, _ := filepath.Glob(s.out + "*"); len(names) != 1 {
+		t.Errorf("got %v, want the results alone", names)
+	}
+}
+
+// Results that are removed or replaced while the run goes are not lost with their
+// name.
+func TestResultsRemovedWhileTheRunGoes(t *testing.T) {
+	for name, other := range map[string]string{"removed": "", "replaced": "mine\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t, 60)
+			p := s.launch(launch{}, s.args("ok?latency=20ms", "--concurrency", "4", "--fixed")...)
+			s.served(20)
+			if err := os.Remove(s.out); err != nil {
+				t.Fatal(err)
+			}
+			if other == "" {
+				s.expect(p.code(), p.said.String(), 0, "60 ok")
+				if n := len(lines(t, content(s.out))); n != 60 {
+					t.Errorf("got %d rows, want 60", n)
+				}
+				return
+			}
+			put(t, s.out, other)
+			code := p.code()
+			s.expect(code, p.said.String(), 5, "another file has taken its name", "rows in hand are in")
+			if _, rows := rescued(t, p.said.String()); len(rows) != 60 || content(s.out) != other {
+				t.Errorf("got %d rows kept and %q, want 60 and %q untouched", len(rows), content(s.out), other)
+			}
+		})
 	}
 }
 

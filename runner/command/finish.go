@@ -57,7 +57,7 @@ func (x *execution) finish(rep runner.Report, stop *stopper) error {
 	var notes []string
 	var err error
 	if x.file != nil {
-		err = x.file.Close(output.CloseOptions{Ordered: x.o.ordered})
+		err = x.file.Close(output.CloseOptions{Ordered: x.o.ordered, Cancel: stop.now})
 	} else {
 		err = x.stream.Close()
 	}

@@ -54,8 +54,12 @@ type stopper struct {
 	e      *env
 	cancel context.CancelCauseFunc
 
+	// now is closed at the second signal.
+	now chan struct{}
+
 	mu    sync.Mutex
 	first os.Signal
+	again bool
 	run   *execution
 }
 
@@ -64,7 +68,7 @@ type stopper struct {
 func listen(e *env) (ctx context.Context, s *stopper, end func()) {
 	sig := e.signals()
 	ctx, cancel := context.WithCancelCause(context.Background())
-	s = &stopper{e: e, cancel: cancel}
+	s = &stopper{e: e, cancel: cancel, now: make(chan struct{})}
 	over := make(chan struct{})
 	go func() {
 		for {
@@ -99,8 +103,12 @@ func (s *stopper) attach(x *execution) {
 func (s *stopper) signal(got os.Signal) {
 	s.mu.Lock()
 	again := s.first != nil
-	if !again {
+	switch {
+	case !again:
 		s.first = got
+	case !s.again:
+		s.again = true
+		close(s.now)
 	}
 	x := s.run
 	s.mu.Unlock()
