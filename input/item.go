@@ -132,7 +132,8 @@ type Errors struct {
 	First []*LineError
 }
 
-// Error names the first bad lines, one a line, each with its hint below it.
+// Error names the first bad lines, one a line, with a hint below the last of those
+// that share it.
 func (e *Errors) Error() string {
 	var b strings.Builder
 	for i, l := range e.First {
@@ -140,7 +141,7 @@ func (e *Errors) Error() string {
 			b.WriteByte('\n')
 		}
 		b.WriteString(l.Error())
-		if l.Hint != "" {
+		if l.Hint != "" && (i+1 == len(e.First) || e.First[i+1].Hint != l.Hint) {
 			b.WriteString("\n    hint: " + l.Hint)
 		}
 	}

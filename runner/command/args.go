@@ -11,6 +11,18 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// askedFor reads "help COMMAND" as "COMMAND --help", and "version" as --version.
+func askedFor(args []string) []string {
+	switch {
+	case len(args) < 2:
+	case args[1] == "help":
+		return slices.Concat(args[:1], args[2:], []string{"--help"})
+	case args[1] == "version" && len(args) == 2:
+		return []string{args[0], "--version"}
+	}
+	return args
+}
+
 // arrange puts flags before the other arguments, as the library wants them,
 // and refuses flags that the command does not have. "--" ends flags; a lone "-"
 // is an argument. An argument that begins with a dash is never a file name.

@@ -38,7 +38,7 @@ func (s *session) checkEach(ctx context.Context, each func(*input.Item, uint64) 
 		return fault
 	}
 	if err != nil {
-		return inputError(ctx, err)
+		return inputError(ctx, err, s.found.items > 0)
 	}
 	if err := s.changedError(); err != nil {
 		return err
@@ -158,8 +158,8 @@ func (s *session) unpriced() error {
 }
 
 // inputError turns what the check returned into a usage error with the hint of
-// its first line.
-func inputError(ctx context.Context, err error) error {
+// its first line; good says whether there are good lines too.
+func inputError(ctx context.Context, err error, good bool) error {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
@@ -170,6 +170,12 @@ func inputError(ctx context.Context, err error) error {
 	if !ok {
 		return usagef("%w", err)
 	}
-	return usagef("%s; nothing was sent:\n%w", plural(bad.Count, "bad line", "bad lines"), err).
-		hint("mend them, or run the others with --skip-invalid")
+	f := usagef("%s; nothing was sent:\n%w", plural(bad.Count, "bad line", "bad lines"), err)
+	if !good {
+		return f.hint("no line before these is good: is it the right file, and are the flags right?")
+	}
+	if bad.Count == 1 {
+		return f.hint("mend it, or run the others with --skip-invalid")
+	}
+	return f.hint("mend them, or run the others with --skip-invalid")
 }

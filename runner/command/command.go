@@ -68,7 +68,7 @@ func run(args []string, e *env) (code int) {
 		complete(app, args[1:len(args)-1], e.stdout)
 		return exitOK
 	}
-	args, err := arrange(app, args)
+	args, err := arrange(app, askedFor(args))
 	if err == nil {
 		err = app.RunContext(context.Background(), args)
 	}

@@ -95,7 +95,7 @@ func TestHelp(t *testing.T) {
 		}
 		golden(t, name, out)
 		for line := range strings.Lines(out) {
-			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 90 {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
 				t.Errorf("%v: line of %d columns: %q", args, n, line)
 			}
 		}
@@ -128,6 +128,30 @@ func TestPromisedFlags(t *testing.T) {
 func TestVersion(t *testing.T) {
 	code, out, _ := world{}.call("--version")
 	want(t, code, out, 0, "llmbatch version ")
+	_, same, _ := world{}.call("version")
+	if same != out {
+		t.Errorf("version: got %q, want %q", same, out)
+	}
+}
+
+// "help COMMAND" is the command's --help, and no line of it is wider than a terminal.
+func TestHelpOfEachCommand(t *testing.T) {
+	t.Parallel()
+	for _, c := range newApp(&env{}).Commands {
+		_, want, _ := world{}.call(c.Name, "--help")
+		code, got, _ := world{}.call("help", c.Name)
+		if code != 0 || got != want || want == "" {
+			t.Errorf("help %s: got exit %d and %q, want %q", c.Name, code, got, want)
+		}
+		for line := range strings.Lines(got) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 && c.Subcommands == nil {
+				t.Errorf("help %s: line of %d columns: %q", c.Name, n, line)
+			}
+		}
+	}
+	if _, got, _ := (world{}).call("help"); !strings.Contains(got, "Commands:") {
+		t.Errorf("help: got %q, want the commands", got)
+	}
 }
 
 func TestPanicIsInternal(t *testing.T) {

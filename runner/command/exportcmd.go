@@ -21,8 +21,8 @@ func exportFormats() []string {
 
 func exportCommand(e *env) *cli.Command {
 	return &cli.Command{
-		Name: "export", Usage: "rows as csv, text, OpenAI batch output or Anthropic batch output", ArgsUsage: "RESULTS",
-		Description: "Writes one line an item: csv, the text alone, or what the provider's own batch API\nwould have given.",
+		Name: "export", Usage: "rows as csv, text, or OpenAI or Anthropic batch output", ArgsUsage: "RESULTS",
+		Description: "Writes one line an item: csv, the text alone, or what the provider's own batch\nAPI would have given.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Usage: "`NAME`: " + strings.Join(exportFormats(), ", ")},
 			&cli.StringFlag{Name: "columns", DefaultText: "all", Usage: "`NAMES`: columns of csv, separated by commas: " + strings.Join(output.Columns(), ", ")},
@@ -131,7 +131,7 @@ func (w *errWriter) Write(p []byte) (int, error) {
 func mergeCommand(e *env) *cli.Command {
 	return &cli.Command{
 		Name: "merge", Usage: "results of run --shard i/n into one file", ArgsUsage: "RESULTS…",
-		Description: "One row an item. Files that hold one id with different requests are refused. The\nfile that -o names is written whole or not at all.",
+		Description: "One row an item. Files that hold one id with different requests are refused.\nThe file that -o names is written whole or not at all.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "`FILE`: the merged results"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing on success"},

@@ -27,7 +27,7 @@ func helpText(c *cli.Command, all bool) string {
 	}
 	fmt.Fprintf(&b, "llmbatch %s: %s\n\nUsage: llmbatch %s [flags]%s\n", c.Name, c.Usage, c.Name, args)
 	if c.Description != "" {
-		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.Description))
+		fmt.Fprintf(&b, "\n%s\n", strings.Trim(c.Description, "\n"))
 	}
 	hidden := map[string]bool{}
 	if !all {
@@ -49,8 +49,8 @@ func helpText(c *cli.Command, all bool) string {
 		writeEntry(&b, spelled(f, place), usage+defaultOf(d))
 	}
 	if takesSettings(c) {
-		b.WriteString("\nEvery flag can be set as LLMBATCH_… (--max-errors as LLMBATCH_MAX_ERRORS) or in the file\n" +
-			"that --config names. Order: flag, environment, file, default.\n")
+		b.WriteString("\nEvery flag can be set as LLMBATCH_… (--max-errors as LLMBATCH_MAX_ERRORS) or in\n" +
+			"the file that --config names. Order: flag, environment, file, default.\n")
 	}
 	if takesSettings(c) && !all {
 		fmt.Fprintf(&b, "llmbatch %s --help-all shows %d more flags.\n", c.Name, len(hidden))
@@ -105,7 +105,7 @@ func unquote(usage string) (place, text string) {
 func writeEntry(b *strings.Builder, flag, text string) {
 	const indent, width = 30, 80
 	line := fmt.Sprintf("  %-*s", indent-2, flag)
-	if len(line) > indent {
+	if 2+len(flag) >= indent { // the columns would meet
 		b.WriteString(line + "\n")
 		line = strings.Repeat(" ", indent)
 	}
@@ -166,7 +166,7 @@ func appHelpTemplate(app *cli.App) string {
 		fmt.Fprintf(w, "  %s\t%s\n", c.Name, c.Usage)
 	}
 	w.Flush()
-	b.WriteString("\nllmbatch COMMAND --help shows the flags of a command, llmbatch --version the version.\n\n" + exitCodes)
+	b.WriteString("\nllmbatch help COMMAND shows its flags, llmbatch --version the version.\n\n" + exitCodes)
 	return literal(b.String())
 }
 
@@ -175,7 +175,7 @@ const exitCodes = `Exit codes:
   0    every item has its answer
   1    the run finished, some rows are failed or gave_up
   2    usage or input error, or another run holds the output; nothing was sent
-  3    stopped: spend cap, credit, key, wrong base URL, closed model, a guard, --max-cost
+  3    stopped: spend cap, credit, key, base URL, closed model, guard, max-cost
   4    the run's time ended first; run again to continue
   5    results could not be written; sending stopped at once
   70   internal error; rows kept

@@ -12,8 +12,8 @@ import (
 
 const mockDescription = `Serves Anthropic's Messages API and OpenAI's Chat Completions, Responses and
 embeddings. A scenario is named by the first element of the path
-(http://127.0.0.1:10320/rate2/v1/messages), else by the X-Scenario header, else by
---scenario. Parameters are flags here, or stand in the query of the path.
+(http://127.0.0.1:10320/rate2/v1/messages), else by the X-Scenario header, else
+by --scenario. Parameters are flags here, or stand in the query of the path.
 GET /_stats counts requests, /_log lists them, /_reset forgets them.`
 
 func mockCommand(e *env) *cli.Command {

@@ -19,8 +19,8 @@ const bytesPerToken = 4
 // requests bounds the run.
 const assumedAnswer = 10 * time.Second
 
-// plan is what a run would do. Counts are of the items that the run is about,
-// estimates of those that need work. Members are only added.
+// plan is what a run would do. Counts, formats and models are of the items that
+// the run is about, sizes and estimates of those that need work. Members are only added.
 type plan struct {
 	Input   string         `json:"input"`
 	Output  string         `json:"output"`
@@ -51,6 +51,7 @@ type planModel struct {
 	Provider string `json:"provider"`
 	Model    string `json:"model"`
 	Items    int    `json:"items"`
+	ToDo     int    `json:"to_do"`
 }
 
 // sizes are percentiles in bytes.
@@ -71,14 +72,11 @@ func (s *session) plan(ctx context.Context) (*plan, error) {
 	p := &plan{Input: s.in.Name(), Output: s.out, Exists: s.file != nil, Done: map[string]int{}, Formats: map[string]int{}}
 	models := map[string]*planModel{}
 	err := s.checkEach(ctx, func(it *input.Item, hash uint64) error {
-		before := s.found.todo
-		if err := s.compare(it, hash); err != nil || s.found.todo == before || it.Bad != nil {
+		items, todo := s.found.items, s.found.todo
+		if err := s.compare(it, hash); err != nil || s.found.items == items || it.Bad != nil {
 			return err
 		}
-		if s.o.limit > 0 && s.found.todo > s.o.limit {
-			return nil
-		}
-		return p.add(s, models, it)
+		return p.add(s, models, it, s.found.todo > todo && (s.o.limit == 0 || s.found.todo <= s.o.limit))
 	})
 	if err != nil {
 		return nil, err
@@ -97,8 +95,8 @@ func (s *session) plan(ctx context.Context) (*plan, error) {
 	return p, nil
 }
 
-// add counts an item that needs work.
-func (p *plan) add(s *session, models map[string]*planModel, it *input.Item) error {
+// add counts an item, and what it takes if a run would send it.
+func (p *plan) add(s *session, models map[string]*planModel, it *input.Item, send bool) error {
 	t, err := s.router.route(it)
 	if err != nil {
 		return err
@@ -115,6 +113,10 @@ func (p *plan) add(s *session, models map[string]*planModel, it *input.Item) err
 		models[key] = m
 	}
 	m.Items++
+	if !send {
+		return nil
+	}
+	m.ToDo++
 	p.lengths = append(p.lengths, len(call.Body))
 	in, out := int64(len(call.Body)/bytesPerToken), int64(call.MaxTokens)
 	p.InputTokens += in
@@ -168,6 +170,9 @@ func (p *plan) estimate(s *session) {
 	if o.maxCost > 0 && p.Cost > o.maxCost {
 		p.note(fmt.Sprintf("the estimate passes --max-cost %g: the run would stop before the end", o.maxCost))
 	}
+	if p.NoMaxTokens > 0 {
+		p.note(plural(p.NoMaxTokens, "item has", "items have") + " no max_tokens: their output is in no estimate")
+	}
 	for _, m := range p.Models {
 		if m.Provider != mockName && s.router.requireKey(m.Provider) != nil {
 			p.note("there is no key for " + m.Provider + " yet")
@@ -186,10 +191,11 @@ func (p *plan) write(w io.Writer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-13s %s\n", name, printable(fmt.Sprintf(format, args...)))
 	}
-	line("input", "%s: %s, all lines valid", p.Input, plural(p.Items, "item", "items"))
+	valid := "all lines valid"
 	if p.Invalid > 0 {
-		line("", "%s: failed rows", plural(p.Invalid, "invalid line", "invalid lines"))
+		valid = plural(p.Invalid, "invalid line becomes a failed row", "invalid lines become failed rows")
 	}
+	line("input", "%s: %s, %s", p.Input, plural(p.Items, "item", "items"), valid)
 	line("formats", "%s", counted(p.Formats))
 	state := "new"
 	if p.Exists {
@@ -200,35 +206,37 @@ func (p *plan) write(w io.Writer) {
 	} else {
 		line("output", "%s (%s)", p.Output, state)
 	}
-	line("to do", "%s, %d skipped", plural(p.ToDo, "item", "items"), p.Items-p.ToDo)
+	switch {
+	case p.ToDo == p.Items:
+		line("to do", "%s", plural(p.ToDo, "item", "items"))
+	case p.ToDo == 0:
+		line("to do", "nothing: a run would send no request")
+	default:
+		line("to do", "%s; a run would skip %d", plural(p.ToDo, "item", "items"), p.Items-p.ToDo)
+	}
 	for _, m := range p.Models {
-		line("model", "%s %s: %s", m.Provider, m.Model, plural(m.Items, "item", "items"))
+		line("model", "%s %s: %d to do of %s", m.Provider, m.Model, m.ToDo, plural(m.Items, "item", "items"))
 	}
 	if len(p.lengths) > 0 {
 		line("body bytes", "p50 %d, p95 %d, max %d", p.BodyBytes.P50, p.BodyBytes.P95, p.BodyBytes.Max)
-		line("tokens", "about %d in (bytes / %d), at most %d out%s", p.InputTokens, bytesPerToken, p.OutputTokens, p.unbounded())
+		line("tokens", "about %d in (bytes / %d), at most %d out", p.InputTokens, bytesPerToken, p.OutputTokens)
 	}
 	if p.HasCost {
-		line("cost", "at most about %.4g%s", p.Cost, p.unbounded())
+		line("cost", "about %.4g, if each answer is as long as its max_tokens", p.Cost)
 	}
-	if p.ItemSeconds > 0 {
+	switch {
+	case p.ToDo == 0:
+	case p.ItemSeconds > 0:
 		line("worst case", "%s for one item, waits included", shortDuration(seconds(p.ItemSeconds)))
-	} else {
+	default:
 		line("worst case", "no bound for one item: see --item-budget")
 	}
 	if p.RunSeconds > 0 {
-		line("expected", "%s, bound by %s", shortDuration(seconds(p.RunSeconds)), p.BoundBy)
+		line("expected", "%s for the run, bound by %s", shortDuration(seconds(p.RunSeconds)), p.BoundBy)
 	}
 	for _, n := range p.Notes {
 		line("note", "%s", n)
 	}
-}
-
-func (p *plan) unbounded() string {
-	if p.NoMaxTokens == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", without %s that say no max_tokens", plural(p.NoMaxTokens, "item", "items"))
 }
 
 func seconds(s float64) time.Duration {

@@ -10,15 +10,15 @@ import (
 	"llmbatch/output"
 )
 
-const planDescription = `Reads and checks PROMPTS as run would, with the same flags, and prints what a run
-would do: items, models, sizes, tokens, cost, time, what is done already and where
-results go. Nothing is sent or written, and no key is needed.`
+const planDescription = `Reads and checks PROMPTS as run would, with the same flags, and prints what a
+run would do: items, models, sizes, tokens, cost, time, what is done already and
+where results go. Nothing is sent or written, and no key is needed.`
 
 func planCommand(e *env) *cli.Command {
 	o := &options{}
 	flags := append(runFlags(o), &cli.BoolFlag{Name: "json", Category: groupSeen, Usage: "print the plan as JSON"})
 	return &cli.Command{
-		Name: "plan", Usage: "check the file and say what a run would do and cost; sends nothing", ArgsUsage: "PROMPTS",
+		Name: "plan", Usage: "check the file, say what a run would do and cost; sends nothing", ArgsUsage: "PROMPTS",
 		Description: planDescription,
 		Flags:       flags,
 		Action: withSettings(e, o, func(c *cli.Context) error {

@@ -15,7 +15,7 @@ import (
 
 func reportCommand(e *env) *cli.Command {
 	return &cli.Command{
-		Name: "report", Usage: "totals and causes of a results file, with --html as a page with plots", ArgsUsage: "RESULTS",
+		Name: "report", Usage: "totals and causes of a results file; --html draws a page", ArgsUsage: "RESULTS",
 		Description: "Reads the rows of a results file, also of one that is still growing, and shows\nwhat became of the items, why, how long it took and what it cost.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "html", Usage: "`FILE`: write one self-contained page there; - is standard output"},

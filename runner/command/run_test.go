@@ -97,7 +97,7 @@ func TestRunAndContinue(t *testing.T) {
 		t.Errorf("got %d ok rows, want 12", n)
 	}
 	code, _, errs = world{}.call("run", "--provider", "mock", in)
-	want(t, code, errs, exitOK, "nothing to do", "0 sent")
+	want(t, code, errs, exitOK, "nothing to do", "nothing was sent")
 	after, err := os.ReadFile(out)
 	if err != nil || string(before) != string(after) {
 		t.Errorf("%v: a complete file was changed by a second run", err)

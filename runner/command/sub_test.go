@@ -56,7 +56,7 @@ func TestPlanOfWhatIsDone(t *testing.T) {
 	}
 	code, said, errs := world{}.call("plan", "--provider", "mock", in)
 	want(t, code, errs, exitOK)
-	want(t, code, said, exitOK, "has rows: 3 ok", "0 items, 3 skipped")
+	want(t, code, said, exitOK, "has rows: 3 ok", "a run would send no request", "formats       3 prompt")
 	if after, err := os.ReadFile(out); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("%v: plan changed the results", err)
 	}
