@@ -52,6 +52,9 @@ func browser(t *testing.T) string {
 			return path
 		}
 	}
+	if os.Getenv("LLMBATCH_BROWSER") != "" {
+		t.Fatal("LLMBATCH_BROWSER is set, and there is no chromium or chrome in PATH")
+	}
 	t.Skip("no chromium or chrome in PATH: the page is not tested in a browser")
 	return ""
 }

@@ -45,7 +45,10 @@ func (s Summary) writeItems(t *text) {
 	if s.Run != nil && s.Run.Items >= 0 {
 		total = s.Run.Items
 	}
-	parts := []string{plural(total, "item"), plain(s.OK) + " ok"}
+	parts := []string{plural(total, "item")}
+	if s.OK > 0 || s.Run == nil || s.Run.Skipped == 0 || s.Rows > 0 {
+		parts = append(parts, plain(s.OK)+" ok")
+	}
 	for _, p := range []struct {
 		n    int
 		name string
@@ -116,6 +119,10 @@ func (s Summary) writeCauses(t *text, o TextOptions) {
 func (s Summary) writeAttempts(t *text) {
 	t.line("")
 	a := s.Attempts
+	if a.Total == 0 {
+		t.field("attempts", "none: nothing was sent")
+		return
+	}
 	parts := []string{plain(a.Sent) + " sent"}
 	if a.Unsent > 0 {
 		parts = append(parts, plain(a.Unsent)+" never reached the wire")
@@ -169,8 +176,12 @@ func (s Summary) writeDetail(t *text) {
 			if i == 0 {
 				label = "models"
 			}
-			t.list(label, []string{cut(word(m.Name), 34) + ": " + plain(m.OK) + " of " + plural(m.Items, "item") + " ok",
-				tokens(m.Usage.OutputTokens) + " tokens out"})
+			parts := []string{cut(word(m.Name), 34) + ": " + plain(m.OK) + " of " + plural(m.Items, "item") + " ok",
+				tokens(m.Usage.OutputTokens) + " tokens out"}
+			if m.Cost != nil {
+				parts = append(parts, "cost "+money(*m.Cost))
+			}
+			t.list(label, parts)
 		}
 	}
 }
@@ -214,6 +225,7 @@ func (s Summary) writeMoney(t *text) {
 	t.line("")
 	u := s.Usage
 	parts := []string{tokens(u.InputTokens) + " in"}
+	spent := s.Attempts.Total > 0
 	if u.CacheReadTokens > 0 {
 		parts = append(parts, tokens(u.CacheReadTokens)+" from cache")
 	}
@@ -224,8 +236,10 @@ func (s Summary) writeMoney(t *text) {
 	if u.ReasoningTokens > 0 {
 		out += " (" + tokens(u.ReasoningTokens) + " of it reasoning)"
 	}
-	t.list("tokens", append(parts, out))
-	if s.Cost != nil {
+	if spent {
+		t.list("tokens", append(parts, out))
+	}
+	if spent && s.Cost != nil {
 		t.list("cost", []string{money(*s.Cost)})
 	}
 	if s.Run != nil {
