@@ -22,9 +22,14 @@ func (w *worker) take(p *puller, m *nats.Msg) {
 		return
 	}
 	h := &held{reply: m.Reply}
-	if err := json.Unmarshal(m.Data, &h.rec); err != nil || h.rec.Epoch != w.config.Epoch {
-		w.log.Warn("a message of another run was dropped", "subject", m.Subject)
+	if err := json.Unmarshal(m.Data, &h.rec); err != nil {
+		w.log.Error("a message that is no item was dropped", "subject", m.Subject, "error", err)
 		go w.ack(w.hard, m.Reply)
+		return
+	}
+	if h.rec.Epoch != w.config.Epoch {
+		w.nak(m.Reply)
+		w.fail(errStale)
 		return
 	}
 	if err := p.verify(&h.rec); err != nil {

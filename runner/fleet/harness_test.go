@@ -258,3 +258,29 @@ func (b *bench) sent(rows map[string]*output.Result) {
 }
 
 func TestMain(m *testing.M) { os.Exit(m.Run()) }
+
+func (a *api) seen() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.calls)
+}
+
+func (a *api) inFlight() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.wire
+}
+
+// withPrompt is lines with one prompt replaced.
+func withPrompt(n, at int, prompt string) iter.Seq2[*input.Item, error] {
+	return func(yield func(*input.Item, error) bool) {
+		for it, err := range lines(n)() {
+			if it.Index == at {
+				it.Prompt = prompt
+			}
+			if !yield(it, err) {
+				return
+			}
+		}
+	}
+}

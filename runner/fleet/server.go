@@ -1,9 +1,9 @@
+//go:build !noserver
+
 package fleet
 
 import (
-	"crypto/rand"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -155,11 +155,4 @@ func (s *Server) Addr() string { return s.s.Addr().String() }
 func (s *Server) Stop() {
 	s.s.Shutdown()
 	s.s.WaitForShutdown()
-}
-
-// NewToken returns a random token.
-func NewToken() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }

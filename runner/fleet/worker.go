@@ -49,6 +49,7 @@ var (
 	errOver    = errors.New("the run is over")
 	errAborted = errors.New("the run was stopped")
 	errRemoved = errors.New("the run was removed")
+	errStale   = errors.New("the run was begun anew")
 )
 
 // worker takes items from the queue, and gives rows and waiting items back.
@@ -90,6 +91,15 @@ type held struct {
 // Work takes part in a run until it ends, ctx ends, or something is wrong here.
 // The config may come later than the worker: it waits for it.
 func (c *Conn) Work(ctx context.Context, o WorkerOptions) (runner.Report, error) {
+	for {
+		rep, err := c.workOnce(ctx, o)
+		if !errors.Is(err, errStale) || ctx.Err() != nil {
+			return rep, err
+		}
+	}
+}
+
+func (c *Conn) workOnce(ctx context.Context, o WorkerOptions) (runner.Report, error) {
 	w, err := c.join(ctx, o)
 	if err != nil {
 		return runner.Report{}, err
@@ -170,10 +180,10 @@ func (c *Conn) join(ctx context.Context, o WorkerOptions) (*worker, error) {
 	w.most = int(c.nc.MaxPayload()) - 1024
 	for said := false; ; {
 		err := w.readConfig(ctx)
-		if err == nil {
+		if err == nil && !w.beginsAnew(ctx) {
 			break
 		}
-		if !missing(err) {
+		if err != nil && !missing(err) {
 			return nil, err
 		}
 		if !said {
@@ -208,6 +218,17 @@ func (w *worker) readConfig(ctx context.Context) error {
 		return err
 	}
 	return json.Unmarshal(e.Value(), &w.config)
+}
+
+// beginsAnew says that the run has ended, and that a coordinator is about to begin
+// it again.
+func (w *worker) beginsAnew(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, oneTry)
+	defer cancel()
+	_, aborted := w.kv.Get(ctx, "abort")
+	_, done := w.kv.Get(ctx, "done")
+	_, led := w.lead.Get(ctx, "leader")
+	return (aborted == nil || done == nil) && led == nil
 }
 
 func workerID() string {
