@@ -25,6 +25,7 @@ type life struct {
 	usage    provider.Usage
 	last     *provider.Error
 	rnd      *rand.Rand // nil until it is needed
+	until    time.Time  // the wait that it is in ends; zero: none that the server or a gate named
 	text     string     // what cut streams brought, to be continued
 	next     []byte     // the body that asks for the rest
 }
@@ -198,8 +199,11 @@ func (l *life) again(x exchange, v verdict, fb pacing.Feedback, hint time.Durati
 	a := &l.attempts[len(l.attempts)-1]
 	a.WaitReason = waitReason(d, v, hint)
 	a.Wait = max(d.Wait, time.Until(fb.Gate))
+	if a.WaitReason == "retry_after" || a.Wait >= time.Minute {
+		l.until = time.Now().Add(a.Wait)
+	}
 	if a.Wait >= time.Minute && !l.r.c.FinalOnly {
-		l.r.write(l.row(output.Waiting, x.err, "", time.Now().Add(a.Wait)))
+		l.r.write(l.row(output.Waiting, x.err, "", l.until))
 	}
 	if a.Wait >= DeferAfter && l.hand(time.Now().Add(a.Wait)) {
 		return nil

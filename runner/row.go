@@ -70,6 +70,9 @@ func (l *life) row(s output.Status, e *provider.Error, reason string, next time.
 	}
 	res.Attempts = l.attempts
 	res.NextAttemptAt = next
+	if (s == output.Aborted || s == output.GaveUp) && next.IsZero() && l.until.After(res.FinishedAt) {
+		res.NextAttemptAt = l.until // the run or the lane ended in the middle of the wait
+	}
 	if e != nil {
 		res.Error = l.r.errorOf(e)
 	}

@@ -158,6 +158,21 @@ func TestNextAttemptAt(t *testing.T) {
 	})
 }
 
+// A run that is stopped in the middle of a wait leaves when it would have ended.
+func TestNextAttemptAtOfAStoppedWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, 1, func(int, string) answer { return refuse(429, "rate_limit_error", "Retry-After", "120") })
+		b.r = New(b.c)
+		time.AfterFunc(30*time.Second, func() { b.r.Stop(errors.New("ctrl-c")) })
+		b.rep = b.r.Run(t.Context())
+		b.invariants()
+		b.want(output.Aborted, 1)
+		if d := time.Until(b.sink.last()["q0"].NextAttemptAt); d < 89*time.Second || d > 91*time.Second {
+			t.Errorf("next attempt in %s, want 90s", d)
+		}
+	})
+}
+
 // C08: after a cap, requests on the wire are kept, nothing is launched, and
 // untouched items have no row.
 func TestSpendCapKeepsAnswers(t *testing.T) {
