@@ -48,6 +48,9 @@ type Config struct {
 	Reload func(*input.Item) error
 	// Route finds an item's target. An error fails the item without a request.
 	Route func(*input.Item) (*Target, error)
+	// Reject makes a bad line of an item that can't be routed or encoded, under the
+	// id that bad lines have; nil: the item keeps its id.
+	Reject func(*input.Item, error)
 	// Lanes is how many lanes the input has, 0 if that is not known. A closed
 	// lane that is the only one aborts the run.
 	Lanes int

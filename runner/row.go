@@ -111,6 +111,18 @@ func (r *Runner) errorOf(e *provider.Error) *output.Error {
 	}
 }
 
+// badLine is the row of a line that can't be sent; nil if an earlier run wrote it:
+// a second one would say the same.
+func (r *Runner) badLine(it *input.Item, err error) *output.Result {
+	if r.c.Old != nil {
+		if row, had := r.c.Old(it.Key); had && row.Status == output.Failed {
+			r.skip(row.Status)
+			return nil
+		}
+	}
+	return r.badRow(it, err)
+}
+
 // badRow is the row of a line that can't be sent.
 func (r *Runner) badRow(it *input.Item, err error) *output.Result {
 	msg := err.Error()

@@ -35,7 +35,7 @@ type task struct {
 // nil row means that there is nothing to do for it.
 func (r *Runner) prepareItem(it *input.Item) (*task, *output.Result) {
 	if it.Bad != nil {
-		return nil, r.badRow(it, it.Bad)
+		return nil, r.badLine(it, it.Bad)
 	}
 	row, had := output.Row{}, false
 	if r.c.Old != nil {
@@ -48,7 +48,10 @@ func (r *Runner) prepareItem(it *input.Item) (*task, *output.Result) {
 	}
 	t, err := r.prepare(it)
 	if err != nil {
-		return nil, r.badRow(it, err)
+		if r.c.Reject != nil {
+			r.c.Reject(it, err)
+		}
+		return nil, r.badLine(it, err)
 	}
 	if done && row.Hash == output.HashOf(t.hash) {
 		r.skip(row.Status)

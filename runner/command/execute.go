@@ -7,15 +7,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf16"
 
-	"llmbatch/input"
 	"llmbatch/output"
 	"llmbatch/output/live"
 	"llmbatch/output/report"
@@ -37,8 +34,6 @@ type execution struct {
 	stats *report.Stats
 	// badBefore counts items run again whose row was failed or gave_up.
 	badBefore int
-	// stillBad counts invalid lines whose row says so already.
-	stillBad atomic.Int64
 }
 
 // execute runs what the check found and returns how it ended.
@@ -122,7 +117,7 @@ func parseUntil(text string, now time.Time) (time.Time, error) {
 func (x *execution) config() runner.Config {
 	o := x.o
 	c := runner.Config{
-		Items: x.itemsToRun(), Route: x.router.route, Lanes: len(x.found.lanes),
+		Items: x.items(), Route: x.router.route, Lanes: len(x.found.lanes),
 		RetryFailed: o.retryFailed, Rerun: o.onChanged == "rerun", Limit: o.limit,
 		Retry: retry.Policy{MaxAttempts: o.maxAttempts, MaxErrors: o.maxErrors, MaxWait: o.maxWait},
 		Pacing: pacing.Config{
@@ -153,26 +148,11 @@ func (x *execution) config() runner.Config {
 	if x.in.CanReload() {
 		c.Reload = x.in.Reload
 	}
+	if x.in.Pipe() || o.skipInvalid {
+		c.Reject = x.in.Reject
+	}
 	x.sink(&c)
 	return c
-}
-
-// itemsToRun are the session's items but for invalid lines that have their row: a
-// second one would say the same.
-func (x *execution) itemsToRun() iter.Seq2[*input.Item, error] {
-	return func(yield func(*input.Item, error) bool) {
-		for it, err := range x.items() {
-			if err == nil && it.Bad != nil {
-				if row, ok := x.old(it.Key); ok && row.Status == output.Failed {
-					x.stillBad.Add(1)
-					continue
-				}
-			}
-			if !yield(it, err) {
-				return
-			}
-		}
-	}
 }
 
 // sink says where rows go and where earlier ones are.

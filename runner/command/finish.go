@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,11 +64,6 @@ func (x *execution) finish(rep runner.Report, stop *stopper) error {
 		end.write = err
 	} else if err != nil {
 		notes = append(notes, err.Error())
-	}
-	if n := x.stillBad.Load(); n > 0 {
-		rep.Skipped = maps.Clone(rep.Skipped)
-		rep.Skipped[output.Failed] += int(n)
-		end.rep = rep
 	}
 	end.signal = stop.signalled()
 	end.bad, end.pending = x.leftOver(rep)

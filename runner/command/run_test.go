@@ -191,6 +191,20 @@ func TestRefusedInput(t *testing.T) {
 	code, _, errs = world{}.call("run", "--provider", "mock", in, "--skip-invalid")
 	want(t, code, errs, exitRows, "2 lines of "+in+" are invalid", "1 ok, 2 failed")
 
+	// Let through, a bad line is a failed row under its content id, whatever is
+	// wrong with it, and the next run leaves it alone.
+	in = file(t, "q.jsonl", `{"id":"a","prompt":"x","max_tokens":1,"model":"m"}`+"\n"+`{"id":"b","prompt":"no model","max_tokens":1}`+"\n")
+	base, requests := api(t, "ok")
+	args := []string{"run", "--provider", "anthropic", "--base-url", base, "--skip-invalid", in, "-o", in + ".out"}
+	for _, says := range []string{"1 ok, 1 failed", "2 done before (1 of them not ok)"} {
+		code, _, errs = world{}.call(args...)
+		want(t, code, errs, exitRows, says)
+		got := rows(t, in+".out")
+		if len(got) != 2 || got["a"] != "ok" || got["b"] != "" || requests() != 1 {
+			t.Errorf("got %v after %d requests, want a ok and a failed row under a content id after 1", got, requests())
+		}
+	}
+
 	code, _, errs = world{}.call("run", "--provider", "mock", file(t, "empty.jsonl", "\n\n"))
 	want(t, code, errs, exitUsage, "holds no prompts")
 }
