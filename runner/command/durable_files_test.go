@@ -233,6 +233,27 @@ func TestInputChanged(t *testing.T) {
 	}
 }
 
+// A pipe can't be checked beforehand: the run ends at the line that was changed.
+func TestInputChangedInAPipe(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, 3)
+	args := append([]string{"run", "-"}, s.args("ok?latency=1ms")[2:]...)
+	p := s.launch(launch{stdin: strings.NewReader(content(s.in))}, args...)
+	s.expect(p.code(), p.said.String(), 0, "3 ok")
+	edited := strings.Replace(content(s.in), "say 1", "other", 1)
+	was := content(s.out)
+	p = s.launch(launch{stdin: strings.NewReader(edited)}, args...)
+	s.expect(p.code(), p.said.String(), 2, `:2: id "q1" is done, with another request`, "--on-changed rerun")
+	if content(s.out) != was || s.mock.Stats().Count != 3 {
+		t.Errorf("got %d requests, want 3, and the same bytes", s.mock.Stats().Count)
+	}
+	p = s.launch(launch{stdin: strings.NewReader(edited)}, append(args, "--on-changed", "rerun")...)
+	s.expect(p.code(), p.said.String(), 0, "1 ok")
+	if n := s.mock.Stats().Count; n != 4 || len(lines(t, content(s.out))) != 3 {
+		t.Errorf("got %d requests and %d rows, want 4 and 3", n, len(lines(t, content(s.out))))
+	}
+}
+
 // C28, and files that are no results: each is refused with its own sentence, and
 // neither it nor the server notices.
 func TestOutputIsSomethingElse(t *testing.T) {

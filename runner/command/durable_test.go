@@ -205,6 +205,37 @@ func (s *story) rewriting(n int) *process {
 	return nil
 }
 
+// C27: a last line that was cut is repaired and told, and only an item whose row
+// is gone is asked for again.
+func TestTornTail(t *testing.T) {
+	for name, c := range map[string]struct {
+		keep func(last string) int // bytes of the last row
+		asks int
+		says string
+	}{
+		"in the row":         {func(last string) int { return len(last) / 2 }, 1, "a torn last line of"},
+		"in a rune":          {func(last string) int { return strings.Index(last, "é") + 1 }, 1, "a torn last line of"},
+		"before the newline": {func(last string) int { return len(last) - 1 }, 0, "lacked its newline, which was added"},
+		"after the first":    {func(string) int { return 1 }, 1, "a torn last line of"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t, 0)
+			put(t, s.in, `{"id":"a","prompt":"x"}`+"\n"+`{"id":"b","prompt":"été"}`+"\n")
+			code, said := s.run("ok?echo=yes&latency=1ms", "--ordered")
+			s.expect(code, said, 0)
+			all := strings.SplitAfter(content(s.out), "\n")
+			put(t, s.out, all[0]+all[1][:c.keep(all[1])])
+			code, said = s.run("ok?echo=yes&latency=1ms", "--ordered")
+			s.expect(code, said, 0, c.says)
+			got := lines(t, content(s.out))
+			if n := s.mock.Stats().Count; n != 2+c.asks || len(got) != 2 || got[1].Text != "été" {
+				t.Errorf("got %d requests and rows %+v, want %d and both answers", n, got, 2+c.asks)
+			}
+		})
+	}
+}
+
 // C67: kill -9 during the final rewrite leaves the file as it was, and what the
 // rewrite left is harmless. C32: a run that starts meanwhile is refused.
 func TestKillDuringTheRewrite(t *testing.T) {

@@ -7,12 +7,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"sync"
 	"time"
 	"unicode/utf16"
 
+	"llmbatch/input"
 	"llmbatch/output"
 	"llmbatch/output/live"
 	"llmbatch/output/report"
@@ -117,7 +119,7 @@ func parseUntil(text string, now time.Time) (time.Time, error) {
 func (x *execution) config() runner.Config {
 	o := x.o
 	c := runner.Config{
-		Items: x.items(), Route: x.router.route, Lanes: len(x.found.lanes),
+		Items: x.itemsToRun(), Route: x.router.route, Lanes: len(x.found.lanes),
 		RetryFailed: o.retryFailed, Rerun: o.onChanged == "rerun", Limit: o.limit,
 		Retry: retry.Policy{MaxAttempts: o.maxAttempts, MaxErrors: o.maxErrors, MaxWait: o.maxWait},
 		Pacing: pacing.Config{
@@ -153,6 +155,38 @@ func (x *execution) config() runner.Config {
 	}
 	x.sink(&c)
 	return c
+}
+
+// itemsToRun are the session's items. What the check does for a file is done here
+// for a pipe, which ends at an item that is done with another request.
+func (x *execution) itemsToRun() iter.Seq2[*input.Item, error] {
+	if !x.in.Pipe() || x.o.onChanged == "rerun" {
+		return x.items()
+	}
+	return func(yield func(*input.Item, error) bool) {
+		for it, err := range x.items() {
+			if err == nil && x.changed(it) {
+				it, err = nil, &input.LineError{
+					File: x.in.Name(), Line: it.Line, Msg: fmt.Sprintf("id %s is done, with another request", it.ID),
+					Hint: "run it again with --on-changed rerun, start over with --fresh, or choose another file with -o FILE",
+				}
+			}
+			if !yield(it, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// changed says whether an item is done with another request.
+func (x *execution) changed(it *input.Item) bool {
+	row, ok := x.old(it.Key)
+	done := ok && (row.Status == output.OK || row.Status == output.Failed && !x.o.retryFailed)
+	if !done || it.Bad != nil || row.Hash == 0 {
+		return false
+	}
+	hash, err := x.hash(it)
+	return err == nil && hash != row.Hash
 }
 
 // sink says where rows go and where earlier ones are.
