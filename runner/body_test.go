@@ -142,46 +142,39 @@ func (c bodyCase) check(t *testing.T, r *output.Result) {
 	}
 }
 
-// Answers that are too large are refused for good, and cost little: of a bomb of
-// 80 MB, 64 MiB are looked at.
-func TestLargeBodies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads 130 MB")
-	}
-	zeros := make([]byte, 1<<20)
-	var bomb [][]byte
-	for range 80 {
-		bomb = append(bomb, zeros)
-	}
-	compressed := zipped(bomb...)
-	for name, base := range map[string]string{
-		"bomb": replies(t, message(200, compressed, "Content-Encoding: gzip")),
-		"long": rawServer(t, func(_ int, c net.Conn, in *bufio.Reader) {
-			if readRequest(in) {
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
-				for range 100 {
-					if _, err := c.Write(zeros); err != nil {
-						return
-					}
-				}
-			}
-		}),
-	} {
-		l := newLive(t, 1, base)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		r := l.one()
-		runtime.ReadMemStats(&after)
-		is(t, r, output.Failed, "invalid_response")
-		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 200 {
-			t.Errorf("%s: %d MiB were allocated, want about 128", name, n)
+// An answer that says how much too large it is is not even read.
+func TestTooLarge(t *testing.T) {
+	base := rawServer(t, func(_ int, c net.Conn, in *bufio.Reader) {
+		if readRequest(in) {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n{")
+			_, _ = in.ReadByte() // until the client leaves
 		}
-		if d := r.Attempts[0].Duration; d > 10*time.Second {
-			t.Errorf("%s: took %s", name, d)
-		}
+	})
+	is(t, newLive(t, 1, base).one(), output.Failed, "invalid_response")
+}
+
+// What is read of a compressed answer is bounded by what becomes of it, in bytes
+// and in memory.
+func TestBomb(t *testing.T) {
+	const most = 2 << 20
+	resp := &http.Response{Header: http.Header{"Content-Encoding": {"gzip"}},
+		Body: io.NopCloser(strings.NewReader(zipped(make([]byte, 8<<20))))}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r, err := decoded(resp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := readAll(r, -1, most)
+	runtime.ReadMemStats(&after)
+	if len(data) != most || err != provider.ErrBodyTooLarge {
+		t.Errorf("got %d bytes and %v, want %d and too large", len(data), err, most)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 3*most {
+		t.Errorf("%d bytes were allocated for %d", n, most)
 	}
 	// Of a refusal only its beginning is read.
-	l := newLive(t, 1, replies(t, message(429, compressed, "Content-Encoding: gzip")))
+	l := newLive(t, 1, replies(t, message(429, zipped(make([]byte, 2*mostError)), "Content-Encoding: gzip")))
 	l.c.Retry.MaxAttempts = 1
 	is(t, l.one(), output.GaveUp, "rate_limited")
 }
@@ -198,26 +191,18 @@ func TestClaimedLength(t *testing.T) {
 }
 
 // A queueing server that sends blank lines does not keep an attempt alive beyond
-// its time.
+// its time. In virtual time, over a pipe.
 func TestBlankLinesEndWithTheAttempt(t *testing.T) {
-	s := newServe(t, h1, func(w http.ResponseWriter, r *http.Request) {
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				_, _ = io.WriteString(w, "\n")
-				w.(http.Flusher).Flush()
-			case <-r.Context().Done():
-				return
-			}
+	bubble(t, func(t *testing.T) {
+		b := pipeBench(t, func(w http.ResponseWriter, r *http.Request) {
+			trickle(w, r, time.Minute, "\n")
+		})
+		b.c.Retry.MaxErrors = 1
+		New(b.c).Run(t.Context())
+		r := b.sink.last()["q0"]
+		is(t, r, output.GaveUp, "timeout")
+		if a := r.Attempts[0]; a.Duration != b.c.AttemptTimeout || a.Status != 200 {
+			t.Errorf("got %+v, want a 200 that was cut at %s", a, b.c.AttemptTimeout)
 		}
 	})
-	l := newLive(t, 1, s.URL)
-	l.c.AttemptTimeout = 60 * time.Millisecond
-	r := l.one()
-	is(t, r, output.GaveUp, "timeout")
-	if a := r.Attempts[0]; a.Duration < 60*time.Millisecond || a.Status != 200 {
-		t.Errorf("got %+v, want a 200 that was cut at 60 ms", a)
-	}
 }

@@ -120,7 +120,11 @@ func (x *exchange) read(ctx context.Context, r *Runner, t *task, resp *http.Resp
 		return
 	}
 	var data []byte
-	if err == nil {
+	switch {
+	case err != nil:
+	case resp.StatusCode/100 == 2 && resp.ContentLength > mostAnswer:
+		err = provider.ErrBodyTooLarge // not worth the reading
+	default:
 		data, err = readAll(body, resp.ContentLength, most(resp.StatusCode))
 	}
 	whole = err == nil

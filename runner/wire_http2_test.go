@@ -4,14 +4,11 @@ import (
 	"bufio"
 	"crypto/tls"
 	"encoding/binary"
-	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"slices"
+	"net/url"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -133,7 +130,7 @@ func TestHTTP2Pings(t *testing.T) {
 	l := newLive(t, 1, "http://unknown")
 	base, requests := h2Server(t, l, func(int64, uint32, net.Conn) {}) // and no answer to pings
 	l.target.Base.Scheme, l.target.Base.Host, _ = strings.Cut(base, "://")
-	l.transport.HTTP2.SendPingTimeout, l.transport.HTTP2.PingTimeout = 20*time.Millisecond, 20*time.Millisecond
+	l.transport.HTTP2.SendPingTimeout, l.transport.HTTP2.PingTimeout = 200*time.Millisecond, 200*time.Millisecond
 	is(t, l.one(), output.GaveUp, "connection_error")
 	if n := requests.Load(); n != 1 {
 		t.Errorf("%d requests, want 1", n)
@@ -143,75 +140,85 @@ func TestHTTP2Pings(t *testing.T) {
 // Requests that are cut off leave an HTTP/2 connection as it is.
 func TestHTTP2KeepsConnection(t *testing.T) {
 	s := newServe(t, h2, nil)
-	var nth atomic.Int64
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {
 			t.Errorf("got %s, want HTTP/2", r.Proto)
 		}
-		if nth.Add(1) < 4 {
-			<-r.Context().Done()
-			return
-		}
-		answerOK(w)
+		<-r.Context().Done()
 	})
 	l := newLive(t, 4, s.URL)
 	l.trust(s.Server)
-	l.c.AttemptTimeout = 30 * time.Millisecond
+	l.c.AttemptTimeout = 150 * time.Millisecond
 	rows := l.run()
 	is(t, rows["q0"], output.GaveUp, "timeout")
-	is(t, rows["q2"], output.GaveUp, "timeout")
+	is(t, rows["q3"], output.GaveUp, "timeout")
 	if n := s.conns.Load(); n != 1 {
 		t.Errorf("%d connections, want 1", n)
 	}
 }
 
-// The proxy variables are read once a process, so each case is one.
+// The proxy of the environment is used; what it refuses is told as its own, and it
+// never sees the key.
 func TestProxy(t *testing.T) {
-	var asked atomic.Int64
-	proxy := func(status int) string {
-		s := newServe(t, h1, func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodConnect && r.Host == "api.example.test:443" && r.Header.Get("Proxy-Authorization") != "" &&
-				r.Header.Get("X-Api-Key") == "" {
-				asked.Add(1)
-			}
-			w.WriteHeader(status)
-		})
-		return strings.Replace(s.URL, "//", "//user:proxy-secret@", 1)
+	if got, want := reflect.ValueOf(NewTransport(1).Proxy).Pointer(), reflect.ValueOf(http.ProxyFromEnvironment).Pointer(); got != want {
+		t.Error("the proxy variables are not read")
 	}
+	target := newServe(t, tls1, func(w http.ResponseWriter, _ *http.Request) { answerOK(w) })
 	for _, c := range []struct {
-		name, proxy     string
-		status, outcome string
-		says            string
+		status  int // of the proxy's answer
+		row     output.Status
+		outcome string
+		says    string
 	}{
-		{"wants a password", proxy(407), "aborted", "-auth", "Proxy Authentication Required"},
-		{"has no way", proxy(502), "gave_up", "-connection_error", "Bad Gateway"},
+		{200, output.OK, "ok", ""},
+		{407, output.Aborted, "-auth", "Proxy Authentication Required"},
+		{502, output.GaveUp, "-connection_error", "Bad Gateway"},
 	} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestProxyChild$", "-test.v")
-		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.Contains(strings.ToLower(v), "_proxy=") })
-		cmd.Env = append(cmd.Env, "LLMBATCH_TEST_PROXY=1", "HTTPS_PROXY="+c.proxy)
-		out, err := cmd.CombinedOutput()
-		said := string(out)
-		want := fmt.Sprintf("row: %s [%s]", c.status, c.outcome)
-		if err != nil || !strings.Contains(said, want) || !strings.Contains(said, c.says) || strings.Contains(said, "proxy-secret") {
-			t.Errorf("%s: %v, want %s with %q:\n%s", c.name, err, want, c.says, said)
+		proxy := newServe(t, h1, nil)
+		proxy.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodConnect || r.Header.Get("X-Api-Key") != "" || r.Header.Get("Proxy-Authorization") == "" {
+				t.Errorf("the proxy was asked for %s with %v", r.Method, r.Header)
+			}
+			if w.WriteHeader(c.status); c.status == 200 {
+				tunnel(t, w, r.Host)
+			}
+		})
+		l := newLive(t, 1, target.URL)
+		l.trust(target.Server)
+		u, err := url.Parse(strings.Replace(proxy.URL, "//", "//user:proxy-secret@", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.transport.Proxy = http.ProxyURL(u)
+		r := l.one()
+		is(t, r, c.row, c.outcome)
+		if e := r.Error; e != nil && !strings.Contains(e.Message, c.says) {
+			t.Errorf("%d: got %+v, want %q", c.status, e, c.says)
+		}
+		if strings.Contains(l.logged.String(), "proxy-secret") {
+			t.Errorf("%d: the proxy's password is shown: %s", c.status, l.logged.String())
 		}
 	}
-	if n := asked.Load(); n != 2 {
-		t.Errorf("the proxies were asked %d times, want 2", n)
+	if n := target.requests.Load(); n != 1 {
+		t.Errorf("%d requests came through, want 1", n)
 	}
 }
 
-// TestProxyChild is one run in a process of its own.
-func TestProxyChild(t *testing.T) {
-	if os.Getenv("LLMBATCH_TEST_PROXY") == "" {
-		t.Skip("started by TestProxy")
+// tunnel joins the client to host.
+func tunnel(t *testing.T, w http.ResponseWriter, host string) {
+	_ = http.NewResponseController(w).Flush()
+	client, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
 	}
-	l := newLive(t, 1, "https://api.example.test/v1")
-	r := l.one()
-	var outcomes []string
-	for _, a := range r.Attempts {
-		outcomes = append(outcomes, map[bool]string{true: "-"}[a.Unsent]+a.Outcome)
+	defer client.Close()
+	server, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Error(err)
+		return
 	}
-	e, _ := json.Marshal(r.Error)
-	fmt.Printf("row: %s %s\n%s\n%+v\n%s", r.Status, outcomes, e, l.rep, l.logged.String())
+	defer server.Close()
+	go func() { _, _ = io.Copy(server, client) }()
+	_, _ = io.Copy(client, server)
 }

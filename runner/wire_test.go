@@ -337,12 +337,12 @@ func TestPool(t *testing.T) {
 		}
 		answerOK(w)
 	})
-	l := newLive(t, 2000, s.URL)
+	l := newLive(t, 800, s.URL)
 	l.transport = NewTransport(wide)
 	l.c.Pacing = fixed(wide)
 	rows := l.run()
-	if sent, _ := sentOf(rows); sent != 2000 || s.requests.Load() != 2000 || l.rep.Peak != wide {
-		t.Errorf("%d attempts, %d requests, peak %d; want 2000, 2000, %d", sent, s.requests.Load(), l.rep.Peak, wide)
+	if sent, _ := sentOf(rows); sent != 800 || s.requests.Load() != 800 || l.rep.Peak != wide {
+		t.Errorf("%d attempts, %d requests, peak %d; want 800, 800, %d", sent, s.requests.Load(), l.rep.Peak, wide)
 	}
 	if n := s.conns.Load(); n > wide+wide/20 {
 		t.Errorf("%d connections for a peak of %d", n, wide)
