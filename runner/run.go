@@ -206,8 +206,9 @@ func (r *Runner) live(first launch) {
 // recovered turns a panic into the end of the run; the rows so far are kept.
 func (r *Runner) recovered() {
 	if v := recover(); v != nil {
-		r.c.Log.Error("internal error", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-		r.halt(stop{reason: Internal, message: fmt.Sprintf("internal error: %v", v), hint: "please report this; run the same command again to continue"})
+		what := r.c.Scrub.String(fmt.Sprint(v))
+		r.c.Log.Error("internal error", "panic", what, "stack", r.c.Scrub.String(string(debug.Stack())))
+		r.halt(stop{reason: Internal, message: "internal error: " + what, hint: "please report this; run the same command again to continue"})
 	}
 }
 
