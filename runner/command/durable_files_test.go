@@ -1,11 +1,15 @@
 package command_test
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"llmbatch/runner/command"
 )
 
 // C32: a second run on the same file, as when cron starts before the last night
@@ -13,26 +17,22 @@ import (
 // 300 KB stay whole.
 func TestOverlappingRuns(t *testing.T) {
 	t.Parallel()
-	s := newStory(t, 40)
+	s := newStory(t, 16)
 	first := s.launch(launch{}, s.args("ok?latency=60ms&size=150000", "--concurrency", "4", "--fixed")...)
-	s.served(8)
+	s.served(4)
 	_ = first.Process.Signal(syscall.SIGSTOP) // it keeps its lock, however slow the others are
 	link := s.out + ".link"
 	if err := os.Symlink(s.out, link); err != nil {
 		t.Fatal(err)
 	}
-	for _, out := range []string{s.out, link} {
-		args := s.args("ok?size=150000")
-		args[3] = out
-		second := s.launch(launch{}, args...)
-		s.expect(second.code(), second.said.String(), 2, "out.jsonl: another run is writing this file", "hint: wait until it ends")
+	for _, more := range [][]string{nil, {"-o", link}, {"--fresh"}} {
+		code, said := s.run("ok?size=150000", more...)
+		s.expect(code, said, 2, "out.jsonl: another run is writing this file", "hint: wait until it ends")
 	}
-	fresh := s.launch(launch{}, s.args("ok", "--fresh")...)
-	s.expect(fresh.code(), fresh.said.String(), 2, "another run is writing this file")
 	_ = first.Process.Signal(syscall.SIGCONT)
-	s.expect(first.code(), first.said.String(), 0, "40 ok")
-	if n, rows := s.mock.Stats().Count, lines(t, content(s.out)); len(rows) != 40 || n != 40 {
-		t.Errorf("got %d rows after %d requests, want 40 and 40", len(rows), n)
+	s.expect(first.code(), first.said.String(), 0, "16 ok")
+	if n, rows := s.mock.Stats().Count, lines(t, content(s.out)); len(rows) != 16 || n != 16 {
+		t.Errorf("got %d rows after %d requests, want 16 and 16", len(rows), n)
 	}
 }
 
@@ -58,27 +58,25 @@ func TestOutputIsInput(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		in, out string
-		l       launch
+		more    string
+		stdin   io.Reader
+		stdout  io.Writer
 	}{
-		"same":      {s.in, s.in, launch{}},
-		"symlink":   {s.in, sym, launch{}},
-		"hard link": {s.in, hard, launch{}},
-		"stdin":     {"-", s.in, launch{stdin: open(os.O_RDONLY)}},
-		"stdout":    {s.in, "-", launch{stdout: open(os.O_WRONLY | os.O_APPEND)}},
-		"summary":   {s.in, s.out + ".1", launch{env: []string{"LLMBATCH_SUMMARY=" + s.in}}},
-		"metrics":   {s.in, s.out + ".2", launch{env: []string{"LLMBATCH_METRICS_TEXTFILE=" + s.in}}},
+		"same":      {s.in, s.in, "", nil, nil},
+		"symlink":   {s.in, sym, "--fresh", nil, nil},
+		"hard link": {s.in, hard, "--fresh", nil, nil},
+		"stdin":     {"-", s.in, "--fresh", open(os.O_RDONLY), nil},
+		"stdout":    {s.in, "-", "", nil, open(os.O_WRONLY | os.O_APPEND)},
+		"summary":   {s.in, s.out + ".1", "--summary=" + s.in, nil, nil},
+		"metrics":   {s.in, s.out + ".2", "--metrics-textfile=" + sym, nil, nil},
 	} {
-		for _, fresh := range []string{"--no-fail-fast", "--fresh"} {
-			if c.out == "-" && fresh == "--fresh" {
-				continue
-			}
-			args := s.args("ok", fresh)
-			args[1], args[3] = c.in, c.out
-			p := s.launch(c.l, args...)
-			s.expect(p.code(), p.said.String(), 2, "input", "hint: ")
-			if content(s.in) != was {
-				t.Fatalf("%s: the input was changed to %q", name, content(s.in))
-			}
+		args := append([]string{"llmbatch"}, s.args("ok", strings.Fields(c.more)...)...)
+		args[2], args[4] = c.in, c.out
+		var said bytes.Buffer
+		code := command.Main(args, c.stdin, c.stdout, &said)
+		s.expect(code, said.String(), 2, "input", "hint: ")
+		if content(s.in) != was {
+			t.Fatalf("%s: the input was changed to %q", name, content(s.in))
 		}
 	}
 	// Nor may the summary take the place of the results.
@@ -122,15 +120,21 @@ func TestOutputPlaces(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "open/theirs.jsonl"), 0o444); err != nil {
 		t.Fatal(err)
 	}
+	for out, says := range map[string]string{ // which root is refused too
+		"missing/out.jsonl": "missing, does not exist",
+		"open/folder":       "is a directory",
+		"p.jsonl/out.jsonl": "not a ",
+		"open/out.jsonl.gz": "the output can't be compressed",
+		"open/out.ZST":      "the output can't be compressed",
+	} {
+		s.out = filepath.Join(dir, out)
+		code, said := s.run("ok")
+		s.expect(code, said, 2, says)
+	}
 	for out, says := range map[string]string{
 		"readonly/out.jsonl": "readonly, can't be written to: permission denied",
 		"closed/out.jsonl":   "permission denied",
 		"open/theirs.jsonl":  "theirs.jsonl: permission denied",
-		"missing/out.jsonl":  "missing, does not exist",
-		"open/folder":        "is a directory",
-		"p.jsonl/out.jsonl":  "not a ",
-		"open/out.jsonl.gz":  "the output can't be compressed",
-		"open/out.ZST":       "the output can't be compressed",
 	} {
 		args := s.args("ok")
 		args[3] = filepath.Join(dir, out)

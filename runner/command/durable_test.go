@@ -241,7 +241,7 @@ func TestTornTail(t *testing.T) {
 func TestKillDuringTheRewrite(t *testing.T) {
 	t.Parallel()
 	const items = 8_000
-	s := newStory(t, items)
+	s := newStory(t, 5)
 	p := s.rewriting(items)
 	before := content(s.out)
 	code, said := s.run("ok")
@@ -274,7 +274,7 @@ func TestKillDuringTheRewrite(t *testing.T) {
 func TestSignalDuringTheRewrite(t *testing.T) {
 	t.Parallel()
 	const items = 8_000
-	s := newStory(t, items)
+	s := newStory(t, 5)
 	p := s.rewriting(items)
 	_ = p.Process.Signal(os.Interrupt)
 	_ = p.Process.Signal(syscall.SIGCONT)
@@ -290,7 +290,7 @@ func TestSignalDuringTheRewrite(t *testing.T) {
 func TestTwoSignalsDuringTheRewrite(t *testing.T) {
 	t.Parallel()
 	const items = 8_000
-	s := newStory(t, items)
+	s := newStory(t, 5)
 	p := s.rewriting(items)
 	before := content(s.out)
 	_ = p.Process.Signal(os.Interrupt) // both wait for the process to go on
