@@ -11,6 +11,7 @@ import (
 	"llmbatch/pacing"
 	"llmbatch/retry"
 	"llmbatch/runner/provider"
+	"llmbatch/runner/provider/body"
 )
 
 // life is one item's attempts in this run.
@@ -322,7 +323,7 @@ func (l *life) giveUp(d retry.Decision) {
 // answer writes the row of an item that has its answer.
 func (l *life) answer(x exchange) {
 	res := l.row(output.OK, nil, "", time.Time{})
-	res.Text = l.text + x.reply.Text
+	res.Text = body.Join(l.text, x.reply.Text)
 	res.StopReason = x.reply.StopReason
 	res.Model = cmp.Or(x.reply.Model, res.Model)
 	res.Response = x.reply.Response

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"llmbatch/runner/provider"
+	"llmbatch/runner/provider/body"
 	"llmbatch/runner/provider/sse"
 )
 
@@ -104,7 +105,8 @@ func (l *life) keepPartial(text string) {
 	if !ok || l.r.recall(l.task) != nil {
 		return
 	}
-	if body, ok := s.Continue(l.call, l.text+text, l.r.c.ContinueStyle); ok {
-		l.text, l.next = l.text+text, body
+	whole := body.Join(l.text, text)
+	if next, ok := s.Continue(l.call, whole, l.r.c.ContinueStyle); ok {
+		l.text, l.next = whole, next
 	}
 }

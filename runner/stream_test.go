@@ -268,7 +268,7 @@ func TestContinue(t *testing.T) {
 		usage            output.Usage
 	}{
 		{name: "messages, user", api: messagesAPI, style: "user", first: []string{msgStart, msgText("Hello, "), cut}, next: []string{msgStart, msgText("world"), msgEnd},
-			asks: `Hello,`, text: "Hello,world", usage: output.Usage{InputTokens: 10, OutputTokens: 8}},
+			asks: `Hello,`, text: "Hello, world", usage: output.Usage{InputTokens: 10, OutputTokens: 8}},
 		{name: "messages, prefill", api: messagesAPI, style: "prefill", first: []string{msgStart, msgText("Hello,"), cut}, next: []string{msgStart, msgText(" world"), msgEnd},
 			asks: `{"role":"assistant","content":"Hello,"}]`, text: "Hello, world", usage: output.Usage{InputTokens: 10, OutputTokens: 8}},
 		{name: "chat, user", api: chatAPI, style: "user", first: []string{chatText("Hello,"), chatText(" "), cut}, next: []string{chatText(" world"), chatEnd},

@@ -230,8 +230,8 @@ func (s *assembler) Partial() (text string, u provider.Usage, continuable bool) 
 			continuable = false
 		}
 	}
-	text = body.Arrived(string(t))
-	return text, s.used(), continuable && text != ""
+	text = string(t)
+	return text, s.used(), continuable && body.Arrived(text) != ""
 }
 
 func (s *assembler) used() provider.Usage { return usage(s.usage.JSON()) }

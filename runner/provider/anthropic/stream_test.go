@@ -45,7 +45,7 @@ var streams = []providertest.Stream{
 		Whole: `{"id":"msg_1","type":"message","role":"assistant","model":"claude-x",` +
 			`"content":[{"type":"text","text":"Hello \ud83d\ude00\n\"w\" "}],"stop_reason":"end_turn","stop_sequence":null,` +
 			`"usage":{"input_tokens":5,"cache_read_input_tokens":3,"output_tokens":12}}`,
-		Check: true, Text: "Hello 😀\n\"w\"", Rest: true,
+		Check: true, Text: "Hello 😀\n\"w\" ", Rest: true,
 	},
 	{
 		Name: "thinking, citations, tools, and what is new",
@@ -94,7 +94,7 @@ var streams = []providertest.Stream{
 	},
 	// C20: a clean end proves nothing.
 	{Name: "clean end", Call: call, Events: events(start, textOpen, hello, world), Class: provider.Truncated, Usage: soFar,
-		Check: true, Text: "Hello 😀\n\"w\"", Rest: true},
+		Check: true, Text: "Hello 😀\n\"w\" ", Rest: true},
 	{Name: "stop without a reason", Call: call, Events: events(start, textOpen, hello, close0, stop), Class: provider.Truncated, Usage: soFar},
 	{Name: "nothing", Call: call, Class: provider.Truncated, Check: true},
 	{Name: "comments", Call: call, Events: ": keep-alive\n\n\n\n", Class: provider.Truncated},

@@ -11,7 +11,7 @@ const (
 // Rest returns the turn that asks for the rest of an answer of which text
 // arrived: nil for a style that is not known, or without text.
 func Rest(text, style string) []byte {
-	if text == "" {
+	if text = Arrived(text); text == "" {
 		return nil
 	}
 	switch style {
@@ -44,6 +44,17 @@ func Continuable(turns []byte) bool {
 	return last != nil && Text(Member(last, "role")) != "assistant"
 }
 
-// Arrived is the text of a partial answer: without white space at its end, which
-// APIs refuse at the end of a prefill and which the rest brings along.
-func Arrived(text string) string { return strings.TrimRight(text, " \t\r\n") }
+// Arrived is the text of a partial answer as it is shown to the model: without
+// white space at its end, which APIs refuse at the end of a prefill.
+func Arrived(text string) string { return strings.TrimRight(text, blanks) }
+
+const blanks = " \t\r\n"
+
+// Join is the whole of an answer that arrived in two parts: white space between
+// them is that of the rest, which was asked for without it, or else what arrived.
+func Join(arrived, rest string) string {
+	if strings.TrimLeft(rest, blanks) != rest {
+		arrived = Arrived(arrived)
+	}
+	return arrived + rest
+}

@@ -228,3 +228,25 @@ func TestLineErrorColumn(t *testing.T) {
 		t.Errorf("got column %d of an unknown place, want 0", e.Col)
 	}
 }
+
+// White space where an answer was cut stands in its whole once.
+func TestJoin(t *testing.T) {
+	for _, c := range []struct{ arrived, rest, want string }{
+		{"", "all", "all"},
+		{"Hello ", "there", "Hello there"},
+		{"Hello", " there", "Hello there"},
+		{"Hello ", " there", "Hello there"},
+		{"a\n", "\n\nb", "a\n\nb"},
+		{"Hel", "lo", "Hello"},
+	} {
+		if got := Join(c.arrived, c.rest); got != c.want {
+			t.Errorf("%q and %q: got %q, want %q", c.arrived, c.rest, got, c.want)
+		}
+	}
+	if got := string(Rest("Hello ", Prefill)); got != `{"role":"assistant","content":"Hello"}` {
+		t.Errorf("got %s, want no white space at the end of a prefill", got)
+	}
+	if got := Rest(" \n", UserTurn); got != nil {
+		t.Errorf("got %s, want nothing to continue from white space", got)
+	}
+}

@@ -127,10 +127,10 @@ func (s *chatAssembler) Partial() (text string, u provider.Usage, continuable bo
 		return "", s.used(), false
 	}
 	c := s.choices[0]
-	text = body.Arrived(body.Text(c.message.Get("content")))
+	text = body.Text(c.message.Get("content"))
 	continuable = len(s.choices) == 1 && len(c.calls) == 0 && c.message.Get("function_call") == nil &&
 		c.message.Get("audio") == nil && body.Text(c.message.Get("refusal")) == ""
-	return text, s.used(), continuable && text != "" && body.Null(c.fields.Get("finish_reason"))
+	return text, s.used(), continuable && body.Arrived(text) != "" && body.Null(c.fields.Get("finish_reason"))
 }
 
 func (s *chatAssembler) used() provider.Usage { return usage(s.top.Get("usage")) }

@@ -137,6 +137,6 @@ func (s *responseAssembler) Partial() (text string, u provider.Usage, continuabl
 			continuable = false
 		}
 	}
-	text = body.Arrived(string(s.text))
-	return text, s.usage, continuable && messages == 1 && text != ""
+	text = string(s.text)
+	return text, s.usage, continuable && messages == 1 && body.Arrived(text) != ""
 }
