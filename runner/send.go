@@ -114,7 +114,9 @@ func (x *exchange) read(ctx context.Context, r *Runner, t *task, resp *http.Resp
 	x.headers(h, now)
 	body, err := decoded(resp)
 	coded = body != resp.Body
-	if s, ok := t.lane.target.Provider.(provider.Streamer); ok && err == nil && resp.StatusCode/100 == 2 && eventStream(h) {
+	s, streams := t.lane.target.Provider.(provider.Streamer)
+	streams = streams && resp.StatusCode/100 == 2
+	if err == nil && streams && eventStream(h) {
 		x.closeNow = func() { _ = resp.Body.Close() }
 		whole = x.stream(ctx, r, t, s, body)
 		return
@@ -131,6 +133,11 @@ func (x *exchange) read(ctx context.Context, r *Runner, t *task, resp *http.Resp
 	if err != nil && !x.known(ctx, err) {
 		x.err = r.transportError(ctx, err)
 		x.err.Status = resp.StatusCode
+		return
+	}
+	if streams && looksLikeEvents(data) { // some proxies lose the type
+		x.closeNow = func() {}
+		x.stream(ctx, r, t, s, bytes.NewReader(data))
 		return
 	}
 	x.reply, x.err = t.lane.target.Provider.Decode(t.call, provider.Answer{Status: resp.StatusCode, Header: h, Body: data, At: now})
@@ -192,6 +199,17 @@ func resourceOf(name string) pacing.Resource {
 
 func eventStream(h http.Header) bool {
 	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(h.Get("Content-Type"))), "text/event-stream")
+}
+
+// looksLikeEvents says that a body of another type is a stream of events.
+func looksLikeEvents(data []byte) bool {
+	data = bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\ufeff")), " \r\n")
+	field, _, found := bytes.Cut(data[:min(len(data), 8)], []byte(":"))
+	switch string(field) {
+	case "data", "event", "id", "retry", "":
+		return found
+	}
+	return false
 }
 
 // transportError tells the run's own cancelling and deadlines from what the

@@ -355,6 +355,30 @@ func TestOtherThanAsked(t *testing.T) {
 	}
 }
 
+// A stream whose type a proxy has lost is read as one, and nothing else is.
+func TestStreamOfOtherType(t *testing.T) {
+	for _, kind := range []string{"text/plain", "application/json", ""} {
+		s := newServe(t, h1, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = []string{kind}
+			_, _ = io.WriteString(w, "\n: hello\n\n"+chatText("Hello")+chatEnd)
+		})
+		l := newLive(t, 1, s.URL)
+		l.speak(chatAPI)
+		l.c.Stream = true
+		if r := l.one(); r.Text != "Hello" || string(r.Response) != chatWhole("Hello") {
+			t.Errorf("%q: got %q, %+v", kind, r.Text, r.Error)
+		}
+	}
+	for body, want := range map[string]bool{
+		"data: x": true, "event:x": true, "\ufeff\r\n: x": true, "id: 1\ndata: x": true,
+		"": false, "\n\n": false, `{"data": 1}`: false, "database: x": false, "data": false, "<html>: x": false,
+	} {
+		if got := looksLikeEvents([]byte(body)); got != want {
+			t.Errorf("%q: got %v, want %v", body, got, want)
+		}
+	}
+}
+
 // A stream without an end is refused for good.
 func TestBoundedStream(t *testing.T) {
 	b := &bounded{r: strings.NewReader(strings.Repeat("x", 100)), left: 64}

@@ -227,6 +227,7 @@ var rows = []row{
 	{name: "56 524 html", status: 524, body: "<html><title>524: A timeout occurred</title></html>", want: wantFailing},
 	{name: "56 504", status: 504, body: `{"type":"error","error":{"type":"timeout_error","message":"m"}}`, want: wantFailing},
 	{name: "57 526", status: 526, want: want{class: ServerError, noShrink: true}},
+	{name: "66 407", status: 407, body: "<html>Proxy Authentication Required</html>", want: want{class: AuthError, scope: WholeRun}},
 	{name: "58 408", status: 408, want: want{class: Timeout}},
 	{name: "58 425", status: 425, want: want{class: ServerError, noShrink: true}},
 	{name: "58 499", status: 499, want: wantFailing},

@@ -132,7 +132,7 @@ func unreachable(e *Error, err error) bool {
 // dialing says that the connection was never made.
 func dialing(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
 // badBody: an answer had begun.

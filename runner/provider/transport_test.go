@@ -64,6 +64,7 @@ func TestFromTransport(t *testing.T) {
 		{"malformed", sent(errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "SSH-2.0"`)), transportWant{class: ConnectionError}},
 		{"66 proxy", sent(errors.New("Proxy Authentication Required")), transportWant{class: AuthError, scope: WholeRun}},
 		{"long headers", sent(errors.New("net/http: server response headers exceeded 1048576 bytes; aborted")), transportWant{class: InvalidResponse}},
+		{"proxy out of reach", sent(&net.OpError{Op: "proxyconnect", Net: "tcp", Err: dial(os.ErrDeadlineExceeded)}), transportWant{class: ConnectionError, dead: true}},
 		{"proxy down", sent(errors.New("Bad Gateway")), transportWant{class: ConnectionError}},
 		{"C50 header", sent(errors.New(`net/http: invalid header field value for "X-Api-Key"`)), transportWant{class: Rejected, scope: WholeRun}},
 		{"64 reset", sent(&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}), transportWant{class: ConnectionError}},
