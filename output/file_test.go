@@ -146,20 +146,6 @@ func TestResumeKnowsEachRow(t *testing.T) {
 	}
 }
 
-func TestNumbersAndStringsShareKeys(t *testing.T) {
-	path := tempFile(t, []byte(`{"id":9007199254740993,"status":"ok"}`+"\n"+`{"id":"\u0061\/","status":"ok"}`+"\n"))
-	f := mustOpen(t, path, Options{})
-	defer f.Close(CloseOptions{})
-	for _, key := range []string{"9007199254740993", "a/"} {
-		if _, ok := f.Index().Lookup(key); !ok {
-			t.Errorf("got nothing for %s, want a row", key)
-		}
-	}
-	if _, ok := f.Index().Lookup("9007199254740992"); ok { // C52
-		t.Error("got a row for another number, want none")
-	}
-}
-
 func TestCompleteFileStaysAsItIs(t *testing.T) {
 	// Members that are not known stay, as does the form of a row.
 	content := lines(row("a", OK, 0))
@@ -175,71 +161,6 @@ func TestCompleteFileStaysAsItIs(t *testing.T) {
 	info, _ := os.Stat(path)
 	if got := read(t, path); got != string(content) || !info.ModTime().Equal(old) {
 		t.Errorf("got %q at %v, want it unchanged", got, info.ModTime())
-	}
-}
-
-func TestCloseLeavesOneRowAnID(t *testing.T) {
-	content := lines(row("a", GaveUp, 0), row("b", OK, 1), row("c", Waiting, 2))
-	content = append(content, `{"id":"b2","status":"ok","index":5,"later":1}`+"\n"...)
-	path := tempFile(t, content)
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
-	f := mustOpen(t, path, Options{})
-	mustWrite(t, f, row("d", Waiting, 3), row("a", Waiting, 0), row("d", Failed, 3), row("a", OK, 0), row("c", OK, 2), row("d", Aborted, 3))
-	mustClose(t, f, CloseOptions{})
-	if got, want := ids(t, path), "b:ok b2:ok a:ok c:ok d:aborted"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if !strings.Contains(read(t, path), `"later":1`) {
-		t.Error("got no unknown member after the rewrite, want it kept")
-	}
-	if info, _ := os.Stat(path); info.Mode() != 0o640 {
-		t.Errorf("got mode %v, want 0640", info.Mode())
-	}
-	if got := names(t, path); got != filepath.Base(path) {
-		t.Errorf("got files %q, want the results alone", got)
-	}
-}
-
-func TestCloseRemovesWhatACrashLeft(t *testing.T) {
-	path := tempFile(t, lines(row("a", Waiting, 0), row("b", OK, 1), row("a", OK, 0)))
-	if err := os.WriteFile(path+copySuffix, []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	mustClose(t, mustOpen(t, path, Options{}), CloseOptions{})
-	if got, want := ids(t, path), "b:ok a:ok"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := names(t, path); got != filepath.Base(path) {
-		t.Errorf("got files %q, want the results alone", got)
-	}
-}
-
-func TestOrdered(t *testing.T) {
-	path := tempFile(t, lines(row("c", OK, 2), row("a", GaveUp, 0)))
-	f := mustOpen(t, path, Options{})
-	mustWrite(t, f, row("d", OK, 3), row("b", OK, 1), row("a", OK, 0))
-	mustClose(t, f, CloseOptions{Ordered: true})
-	if got, want := ids(t, path), "a:ok b:ok c:ok d:ok"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestRewriteKeepsALink(t *testing.T) {
-	path := tempFile(t, lines(row("a", GaveUp, 0)))
-	link := filepath.Join(t.TempDir(), "link.jsonl")
-	if err := os.Symlink(path, link); err != nil {
-		t.Fatal(err)
-	}
-	f := mustOpen(t, link, Options{})
-	mustWrite(t, f, row("a", OK, 0))
-	mustClose(t, f, CloseOptions{})
-	if got := ids(t, path); got != "a:ok" {
-		t.Errorf("got %q, want a:ok", got)
-	}
-	if target, err := os.Readlink(link); err != nil || target != path {
-		t.Errorf("got link to %q, %v, want %q", target, err, path)
 	}
 }
 

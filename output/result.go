@@ -4,6 +4,8 @@
 // arrive and flushed to the disk at most a second later. A lock keeps a second
 // run out. The next run cuts a torn last line, skips what is done and carries
 // the attempts of the rest over. A run that ends leaves exactly one row an id.
+// Rows that can't be written are kept in a file beside, which the next run takes
+// back, or in the folder for temporary files.
 package output
 
 import (

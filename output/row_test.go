@@ -190,3 +190,17 @@ func FuzzWalk(f *testing.F) {
 		}
 	})
 }
+
+func TestNumbersAndStringsShareKeys(t *testing.T) {
+	path := tempFile(t, []byte(`{"id":9007199254740993,"status":"ok"}`+"\n"+`{"id":"\u0061\/","status":"ok"}`+"\n"))
+	f := mustOpen(t, path, Options{})
+	defer f.Close(CloseOptions{})
+	for _, key := range []string{"9007199254740993", "a/"} {
+		if _, ok := f.Index().Lookup(key); !ok {
+			t.Errorf("got nothing for %s, want a row", key)
+		}
+	}
+	if _, ok := f.Index().Lookup("9007199254740992"); ok { // C52
+		t.Error("got a row for another number, want none")
+	}
+}
