@@ -22,6 +22,7 @@ import (
 
 	"llmbatch/input"
 	"llmbatch/output"
+	"llmbatch/pacing"
 	"llmbatch/runner/provider"
 	"llmbatch/runner/provider/anthropic"
 )
@@ -446,19 +447,28 @@ func TestNoAnswer(t *testing.T) {
 // no item is at fault.
 func TestTooManyOpenFiles(t *testing.T) {
 	s := newServe(t, h1, func(w http.ResponseWriter, _ *http.Request) { answerOK(w) })
-	l := newLive(t, 6, s.URL)
-	l.c.Pacing.Fixed, l.c.Pacing.Max, l.c.Pacing.Start = false, 8, 4
+	l := newLive(t, 40, s.URL)
+	var lowered atomic.Int64
+	l.c.Pacing = pacing.Config{Max: 16, Start: 8, Log: func(c pacing.Change) {
+		if c.To < c.From {
+			lowered.Add(1)
+		}
+	}}
 	dial, dials := l.transport.DialContext, atomic.Int64{}
+	l.transport.DisableKeepAlives = true // each request needs one
 	l.transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if dials.Add(1) <= 3 {
+		if n := dials.Add(1); n > 20 && n <= 24 {
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", syscall.EMFILE)}
 		}
 		return dial(ctx, network, addr)
 	}
 	rows := l.run()
 	sent, unsent := sentOf(rows)
-	if l.rep.Rows[output.OK] != 6 || int64(sent) != s.requests.Load() || unsent == 0 {
-		t.Errorf("%v, %d sent, %d unsent, %d requests", l.rep.Rows, sent, unsent, s.requests.Load())
+	if l.rep.Rows[output.OK] != 40 || int64(sent) != s.requests.Load() || unsent != 4 {
+		t.Errorf("%v, %d sent, %d unsent, %d requests; want 40 ok and 4 unsent", l.rep.Rows, sent, unsent, s.requests.Load())
+	}
+	if lowered.Load() == 0 {
+		t.Error("the limit was not lowered")
 	}
 	if n := strings.Count(l.logged.String(), "lower --concurrency"); n != 1 {
 		t.Errorf("the user was told %d times, want once:\n%s", n, l.logged.String())
