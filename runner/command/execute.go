@@ -132,6 +132,11 @@ func (x *execution) config() runner.Config {
 		Seed: o.seed, Scrub: x.router.scrubber(), Log: x.logger(), UserAgent: "llmbatch/" + version(),
 		OnRow: x.onRow,
 	}
+	if o.verbose {
+		c.Pacing.Log = func(ch pacing.Change) {
+			c.Log.Debug("limit", "from", ch.From, "to", ch.To, "reason", ch.Reason, "detail", ch.Detail)
+		}
+	}
 	if o.onLongWait == "cap" {
 		c.Retry.OnLongWait = retry.Cap
 	}

@@ -122,6 +122,12 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
+// -v logs each attempt, and each change of the limit with its reason.
+func TestVerbose(t *testing.T) {
+	code, _, errs := world{}.call("run", "--provider", "mock", "--mock-scenario", "429-retry-after-ms", "-v", prompts(t, 5))
+	want(t, code, errs, exitOK, "msg=attempt id=q", "outcome=rate_limited", "msg=limit from=4 to=", "reason=refused", "reason=gate", "the server asked for it")
+}
+
 // C43, C48: the exit code says how it ended.
 func TestEndings(t *testing.T) {
 	for _, c := range []struct {
