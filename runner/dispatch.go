@@ -52,6 +52,7 @@ func (r *Runner) dispatch() {
 			r.halt(stop{reason: BudgetEnded, message: "every lane is shut until after the run's end"})
 			break
 		}
+		r.noteDue(&s)
 		in := tasks
 		if s.full() || s.parked > 0 && !r.otherLaneFree() {
 			in = nil // reading waits
@@ -69,6 +70,18 @@ func (r *Runner) dispatch() {
 		}
 	}
 	r.unsent.Add(int64(s.parked + len(s.later)))
+	r.waiting.Add(-int64(len(s.later)))
+	s.later = nil
+	r.noteDue(&s)
+}
+
+// noteDue tells Status when the first of later is due.
+func (r *Runner) noteDue(s *shelf) {
+	due := int64(0)
+	if len(s.later) > 0 {
+		due = s.later[0].notBefore.UnixNano()
+	}
+	r.firstDue.Store(due)
 }
 
 // take puts a task where launchParked finds it.
@@ -76,6 +89,7 @@ func (r *Runner) take(s *shelf, t *task) {
 	if !t.notBefore.IsZero() {
 		r.forget(t)
 		heap.Push(&s.later, t)
+		r.waiting.Add(1)
 		s.bytes += t.bytes()
 		return
 	}
@@ -92,6 +106,7 @@ func (s *shelf) park(t *task) {
 func (r *Runner) dueNow(s *shelf) {
 	for len(s.later) > 0 && !s.later[0].notBefore.After(time.Now()) {
 		t := heap.Pop(&s.later).(*task)
+		r.waiting.Add(-1)
 		s.bytes -= t.bytes()
 		s.park(t)
 	}

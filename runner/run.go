@@ -58,6 +58,7 @@ type Runner struct {
 	requests, throttled        atomic.Int64
 	inTokens, outTokens        atomic.Int64
 	unsent                     atomic.Int64
+	firstDue                   atomic.Int64 // when the first item may leave that an earlier run left waiting, in Unix ns; 0: there is none
 	readAll, cutByEnd          atomic.Bool
 
 	countMu sync.Mutex

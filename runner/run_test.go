@@ -146,7 +146,14 @@ func TestNextAttemptAt(t *testing.T) {
 		start := time.Now()
 		again := newBench(t, 1, func(int, string) answer { return ok(0) })
 		again.c.Old, again.c.OldRow = rounds(b.sink.last())
-		again.run()
+		again.r = New(again.c)
+		time.AfterFunc(time.Minute, func() {
+			if s := again.r.Status(); s.Waiting != 1 || !s.Gate.Equal(row.NextAttemptAt) || s.GateReason == "" {
+				t.Errorf("while it waits: %+v, want 1 waiting until %s, and why", s, row.NextAttemptAt)
+			}
+		})
+		again.rep = again.r.Run(t.Context())
+		again.invariants()
 		again.want(output.OK, 1)
 		if d := time.Since(start); d < 119*time.Second {
 			t.Errorf("sent after %s, want 120s", d)

@@ -194,6 +194,9 @@ func (r *Runner) Status() Status {
 	if !shut {
 		s.Gate, s.GateReason = time.Time{}, ""
 	}
+	if due := r.firstDue.Load(); due > 0 && s.Open == 0 && s.Gate.IsZero() {
+		s.Gate, s.GateReason = time.Unix(0, due), "an earlier run was told to wait until then"
+	}
 	if r.c.Survey != nil {
 		r.c.Survey(&s)
 	}
