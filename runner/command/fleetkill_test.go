@@ -165,7 +165,7 @@ func TestFleetSpendCap(t *testing.T) {
 		code, late, 2*workers, last.Round(time.Millisecond), seen, logged, status)
 	p.api.play = steady(time.Millisecond)
 	next := p.coordinator()
-	p.worker("w9")
+	p.worker("w9") // waits for the stopped run to go on
 	code = p.wait(next, time.Minute)
 	status, _ = p.rows("out.jsonl")
 	p.say(code == 0 && status["ok"] == items, "the next run: exit %d, %v", code, status)

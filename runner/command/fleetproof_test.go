@@ -52,6 +52,7 @@ type proofAPI struct {
 	calls []proofCall
 	wire  int
 	peak  int
+	waits bool // the first request of every fifth item is refused
 }
 
 type proofCall struct {

@@ -69,10 +69,10 @@ func (c *Conn) Status(ctx context.Context) (Status, error) {
 		return s, err
 	}
 	s.Started = config.Started
-	if err := c.statusEnd(ctx, kv, &s); err != nil {
+	if err := c.statusEnd(ctx, kv, config.Epoch, &s); err != nil {
 		return s, err
 	}
-	if err := c.statusLanes(ctx, kv, &s); err != nil {
+	if err := c.statusLanes(ctx, kv, config.Epoch, &s); err != nil {
 		return s, err
 	}
 	if err := c.statusPeople(ctx, &s); err != nil {
@@ -92,9 +92,9 @@ func readKey(ctx context.Context, kv jetstream.KeyValue, key string, v any) erro
 	return json.Unmarshal(e.Value(), v)
 }
 
-func (c *Conn) statusEnd(ctx context.Context, kv jetstream.KeyValue, s *Status) error {
+func (c *Conn) statusEnd(ctx context.Context, kv jetstream.KeyValue, epoch string, s *Status) error {
 	var end ending
-	for _, key := range []string{"abort", "done"} {
+	for _, key := range []string{abortKey(epoch), doneKey(epoch)} {
 		switch err := readKey(ctx, kv, key, &end); {
 		case err == nil:
 			s.Message, s.State = end.Message, "stopped"
@@ -114,7 +114,7 @@ func (c *Conn) statusEnd(ctx context.Context, kv jetstream.KeyValue, s *Status) 
 	return nil
 }
 
-func (c *Conn) statusLanes(ctx context.Context, kv jetstream.KeyValue, s *Status) error {
+func (c *Conn) statusLanes(ctx context.Context, kv jetstream.KeyValue, epoch string, s *Status) error {
 	stream, err := c.js.Stream(ctx, c.workStream())
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (c *Conn) statusLanes(ctx context.Context, kv jetstream.KeyValue, s *Status
 		id := strings.TrimPrefix(name, "work-")
 		l := LaneStatus{Limit: info.Config.MaxAckPending, InFlight: info.NumAckPending, Queued: int(info.NumPending)}
 		_ = readKey(ctx, kv, "lane."+id, &l) // written just after the consumer
-		if e, err := kv.Get(ctx, "closed."+id); err == nil {
+		if e, err := kv.Get(ctx, closedKey(epoch, id)); err == nil {
 			l.Closed = string(e.Value())
 		}
 		if info.Paused {
@@ -288,7 +288,11 @@ func (c *Conn) Abort(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.abort(ctx, kv, ending{Reason: runner.Aborted, Message: "fleet abort was called", By: "hand", At: time.Now(),
+	var config Config
+	if err := readKey(ctx, kv, "config", &config); err != nil {
+		return err
+	}
+	return c.abort(ctx, kv, config.Epoch, ending{Reason: runner.Aborted, Message: "fleet abort was called", By: "hand", At: time.Now(),
 		Hint: "run the same command again to continue"})
 }
 

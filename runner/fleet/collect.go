@@ -272,7 +272,7 @@ func (c *Coordinator) finish(e ending) {
 	defer cancel()
 	for {
 		try, stop := context.WithTimeout(ctx, oneTry)
-		_, err := c.kv.Put(try, "done", data)
+		_, err := c.kv.Put(try, doneKey(c.config.Epoch), data)
 		stop()
 		if err == nil || ctx.Err() != nil {
 			return

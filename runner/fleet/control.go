@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -316,13 +317,13 @@ func (c *Coordinator) keyChanged(e jetstream.KeyValueEntry) {
 		c.mu.Lock()
 		c.most = most
 		c.mu.Unlock()
-	case key == "abort" && put:
+	case key == abortKey(c.config.Epoch) && put:
 		var end ending
 		if json.Unmarshal(e.Value(), &end) == nil && end.By != coordinatorName {
 			c.m.Halt(end.Reason, end.Message, end.Hint, nil)
 		}
-	case len(key) > 7 && key[:7] == "closed." && put:
-		c.closeLane(key[7:], string(e.Value()))
+	case strings.HasPrefix(key, closedKey(c.config.Epoch, "")) && put:
+		c.closeLane(strings.TrimPrefix(key, closedKey(c.config.Epoch, "")), string(e.Value()))
 	}
 }
 

@@ -211,7 +211,7 @@ func (c *Coordinator) adopt(ctx context.Context) error {
 	if json.Unmarshal(e.Value(), &old) != nil || old.Print != c.o.Print {
 		return nil
 	}
-	for _, key := range []string{"abort", "done"} {
+	for _, key := range []string{abortKey(old.Epoch), doneKey(old.Epoch)} {
 		if _, err := kv.Get(ctx, key); !missing(err) {
 			return err
 		}
@@ -275,7 +275,7 @@ func (c *Coordinator) create(ctx context.Context) error {
 		return err
 	}
 	c.config = Config{
-		Epoch: NewToken()[:12], Print: c.o.Print, Started: time.Now(), End: c.o.End,
+		Epoch: newEpoch(time.Now()), Print: c.o.Print, Started: time.Now(), End: c.o.End,
 		Lease: c.o.Lease, Lanes: c.o.Lanes, Settings: c.o.Settings,
 	}
 	data, err := json.Marshal(c.config)

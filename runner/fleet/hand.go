@@ -27,7 +27,11 @@ func (w *worker) take(p *puller, m *nats.Msg) {
 		go w.ack(w.hard, m.Reply)
 		return
 	}
-	if h.rec.Epoch != w.config.Epoch {
+	if h.rec.Epoch < w.config.Epoch { // put off by a worker of the run before
+		go w.ack(w.hard, m.Reply)
+		return
+	}
+	if h.rec.Epoch > w.config.Epoch {
 		w.nak(m.Reply)
 		w.fail(errStale)
 		return

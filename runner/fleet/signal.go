@@ -118,8 +118,8 @@ func (w *worker) keyChanged(ctx context.Context, e jetstream.KeyValueEntry) {
 	switch key := e.Key(); {
 	case strings.HasPrefix(key, "lane."):
 		w.openLane(ctx, strings.TrimPrefix(key, "lane."))
-	case strings.HasPrefix(key, "closed."):
-		lane := strings.TrimPrefix(key, "closed.")
+	case strings.HasPrefix(key, closedKey(w.config.Epoch, "")):
+		lane := strings.TrimPrefix(key, closedKey(w.config.Epoch, ""))
 		w.runner.CloseLane(func(p, m string) bool { return laneOf(p, m) == lane }, string(e.Value()))
 	case strings.HasPrefix(key, "cool."):
 		if t, err := time.Parse(time.RFC3339Nano, string(e.Value())); err == nil {
@@ -127,7 +127,7 @@ func (w *worker) keyChanged(ctx context.Context, e jetstream.KeyValueEntry) {
 			w.cool[strings.TrimPrefix(key, "cool.")] = t
 			w.mu.Unlock()
 		}
-	case key == "abort", key == "done":
+	case key == abortKey(w.config.Epoch), key == doneKey(w.config.Epoch):
 		var end ending
 		if json.Unmarshal(e.Value(), &end) == nil {
 			w.end(end)
@@ -206,7 +206,7 @@ func (w *worker) stopped(reason runner.Reason, message, hint string) {
 func (w *worker) abort(e ending) {
 	for {
 		ctx, cancel := context.WithTimeout(w.hard, oneTry)
-		err := w.Conn.abort(ctx, w.kv, e)
+		err := w.Conn.abort(ctx, w.kv, w.config.Epoch, e)
 		cancel()
 		if err == nil || w.hard.Err() != nil {
 			return
@@ -223,7 +223,7 @@ func (w *worker) laneClosed(provider, model, message string) {
 	go func() {
 		ctx, cancel := context.WithTimeout(w.hard, 5*oneTry)
 		defer cancel()
-		if _, err := w.kv.Create(ctx, "closed."+lane, []byte(message)); err != nil && !lostRace(err) {
+		if _, err := w.kv.Create(ctx, closedKey(w.config.Epoch, lane), []byte(message)); err != nil && !lostRace(err) {
 			w.log.Warn("telling that a lane is closed", "error", err)
 		}
 	}()
@@ -235,12 +235,12 @@ const stopFor = 24 * time.Hour
 
 // abort stops a run: the key for those who listen, the pause for those who
 // don't. An earlier reason stays.
-func (c *Conn) abort(ctx context.Context, kv jetstream.KeyValue, e ending) error {
+func (c *Conn) abort(ctx context.Context, kv jetstream.KeyValue, epoch string, e ending) error {
 	data, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
-	if _, err := kv.Create(ctx, "abort", data); err != nil && !lostRace(err) {
+	if _, err := kv.Create(ctx, abortKey(epoch), data); err != nil && !lostRace(err) {
 		return err
 	}
 	return c.eachLane(ctx, func(consumer string) error {

@@ -20,7 +20,7 @@ func (c *Coordinator) stop(ctx context.Context) {
 	deadline, cancel := context.WithTimeout(ctx, c.o.Drain+2*time.Second)
 	defer cancel()
 	defer context.AfterFunc(cutContext(ctx, c.m.Cut()), cancel)()
-	for c.abort(deadline, c.kv, end) != nil {
+	for c.abort(deadline, c.kv, c.config.Epoch, end) != nil {
 		if sleep(deadline, 100*time.Millisecond) != nil {
 			break
 		}

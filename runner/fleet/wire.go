@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"llmbatch/input"
@@ -120,7 +121,16 @@ type Config struct {
 	Settings json.RawMessage
 }
 
-// ending is why a run stopped, in the key "abort", or that it is over, in "done".
+// newEpoch names a run so that a later one has the greater name.
+func newEpoch(now time.Time) string { return fmt.Sprintf("%016x%s", now.UnixNano(), NewToken()[:8]) }
+
+// The keys of one epoch: a worker that is late must not stop the next run.
+func abortKey(epoch string) string { return "abort." + epoch }
+func doneKey(epoch string) string  { return "done." + epoch }
+
+func closedKey(epoch, lane string) string { return "closed." + epoch + "." + lane }
+
+// ending is why a run stopped, in the abort key, or that it is over, in the done key.
 type ending struct {
 	Reason  runner.Reason
 	Message string

@@ -180,7 +180,7 @@ func (c *Conn) join(ctx context.Context, o WorkerOptions) (*worker, error) {
 	w.most = int(c.nc.MaxPayload()) - 1024
 	for said := false; ; {
 		err := w.readConfig(ctx)
-		if err == nil && !w.beginsAnew(ctx) {
+		if err == nil && !w.waits(ctx) {
 			break
 		}
 		if err != nil && !missing(err) {
@@ -200,7 +200,8 @@ func (c *Conn) join(ctx context.Context, o WorkerOptions) (*worker, error) {
 // missing says that a bucket, stream or key is not there (yet).
 func missing(err error) bool {
 	return errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrKeyNotFound) ||
-		errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, context.DeadlineExceeded)
+		errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, nats.ErrNoResponders) // a direct get while the stream is deleted, or the server starts
 }
 
 func (w *worker) readConfig(ctx context.Context) error {
@@ -220,15 +221,23 @@ func (w *worker) readConfig(ctx context.Context) error {
 	return json.Unmarshal(e.Value(), &w.config)
 }
 
-// beginsAnew says that the run has ended, and that a coordinator is about to begin
-// it again.
-func (w *worker) beginsAnew(ctx context.Context) bool {
+// waits says that the config is of a run that has ended, and that another is to
+// come: it was stopped before its end, or a coordinator is there to begin anew.
+func (w *worker) waits(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, oneTry)
 	defer cancel()
-	_, aborted := w.kv.Get(ctx, "abort")
-	_, done := w.kv.Get(ctx, "done")
-	_, led := w.lead.Get(ctx, "leader")
-	return (aborted == nil || done == nil) && led == nil
+	var end ending
+	if err := readKey(ctx, w.kv, abortKey(w.config.Epoch), &end); !errors.Is(err, jetstream.ErrKeyNotFound) {
+		return true
+	}
+	switch err := readKey(ctx, w.kv, doneKey(w.config.Epoch), &end); {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return false
+	case err != nil || end.Reason != runner.Finished:
+		return true
+	}
+	_, err := w.lead.Get(ctx, "leader")
+	return err == nil
 }
 
 func workerID() string {
