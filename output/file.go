@@ -23,10 +23,13 @@ type File struct {
 	syncErr atomic.Pointer[error]
 	synced  func() // tests: called after each fsync of the flusher
 
+	join  sync.Mutex
+	next  *batch // the rows that wait for mu, nil if none do
+	lines []byte // of the batch before, to be used again
+
 	mu      sync.Mutex
 	file    *os.File
 	size    int64
-	row     []byte // of the row being written
 	written bool
 	fault   error // why writing ended, nil while it goes well
 	spare   rescue
@@ -37,7 +40,7 @@ type File struct {
 	cancel     <-chan struct{} // ends the rewrite
 }
 
-// keptBuffer is the longest row whose buffer is kept for the next.
+// keptBuffer is the longest buffer that is kept for the next row or batch.
 const keptBuffer = 1 << 20
 
 // Index is what the file held when it was opened.
@@ -98,40 +101,18 @@ func (f *File) Write(r *Result) error {
 	if key == "" && len(r.ID) > 0 {
 		key = keyOf(r.ID)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.row = AppendRow(f.row[:0], r)
-	err := f.append(f.row)
-	if err == nil {
-		f.note(f.index.keyHash(key), r.Status)
-		f.size += int64(len(f.row))
-	}
-	if cap(f.row) > keptBuffer {
-		f.row = nil
+	kept := rows.Get().(*[]byte)
+	row := AppendRow((*kept)[:0], r)
+	err := f.put(row, waitingRow{key: f.index.keyHash(key), status: r.Status})
+	if cap(row) <= keptBuffer {
+		*kept = row
+		rows.Put(kept)
 	}
 	return err
 }
 
-// append writes one line at the end of the file, or keeps it elsewhere.
-func (f *File) append(line []byte) error {
-	if failed := f.syncErr.Load(); failed != nil && f.fault == nil {
-		f.fault = *failed
-	}
-	if f.readOnly && f.fault == nil {
-		f.fault = fs.ErrPermission
-	}
-	if f.fault == nil {
-		if f.fault = f.appendWhole(line); f.fault == nil {
-			f.written = true
-			select {
-			case f.dirty <- struct{}{}:
-			default:
-			}
-			return nil
-		}
-	}
-	return f.spare.keep(line, &WriteError{Path: f.path, Err: f.fault})
-}
+// rows are the buffers in which rows are made.
+var rows = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
 // appendWhole writes line, once more if it fails, and leaves no part of it.
 func (f *File) appendWhole(line []byte) error {
