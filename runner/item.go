@@ -2,7 +2,6 @@ package runner
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -18,6 +17,7 @@ import (
 type life struct {
 	*task
 	r        *Runner
+	leash    *leash
 	attempts []output.Attempt
 	errs     int
 	stale    int
@@ -116,11 +116,8 @@ func (l *life) exchange(p *pacing.Permit, body []byte) exchange {
 		a := &l.attempts[n-1]
 		a.Wait = now.Sub(a.StartedAt.Add(a.Duration))
 	}
-	ctx, done := l.r.hard, context.CancelFunc(func() {})
-	if d := l.deadline(now); !d.IsZero() {
-		ctx, done = context.WithDeadlineCause(ctx, d, provider.ErrAttemptTimeout)
-	}
-	defer done()
+	ctx := l.leash.until(l.deadline(now), now)
+	defer l.leash.loose()
 	l.r.onWire(+1)
 	defer l.r.onWire(-1)
 	return l.r.send(ctx, l.task, body)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -187,20 +186,24 @@ func (r *Runner) start(t *task, p *pacing.Permit) {
 		return
 	}
 	r.group.Go(func() error {
+		deadlines := leash{run: r.hard}
+		defer deadlines.drop()
 		for more := true; more; next, more = <-r.launches {
-			r.live(next)
+			r.live(next, &deadlines)
 			r.idle.Add(1)
-			r.open.Add(-1)
-			r.wake()
+			// A permit that came free has woken the dispatcher already.
+			if open := r.open.Add(-1); open == int64(r.mostOpen)-1 || r.c.Spend != nil {
+				r.wake()
+			}
 		}
 		return nil
 	})
 }
 
 // live makes the attempts of one item.
-func (r *Runner) live(first launch) {
+func (r *Runner) live(first launch, s *leash) {
 	defer r.recovered()
-	l := &life{task: first.task, r: r, rnd: rand.New(rand.NewPCG(r.c.Seed, uint64(first.item.Index)))}
+	l := &life{task: first.task, r: r, leash: s}
 	l.run(first.permit)
 }
 

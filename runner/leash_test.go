@@ -1,0 +1,64 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"llmbatch/runner/provider"
+)
+
+func TestLeash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		run, cut := context.WithCancelCause(t.Context())
+		s := leash{run: run}
+		cause := func(after time.Duration) error {
+			time.Sleep(after)
+			synctest.Wait()
+			return context.Cause(s.ctx)
+		}
+
+		if got := s.until(time.Time{}, time.Now()); got != run {
+			t.Error("without a deadline: got a context of its own, want the run's")
+		}
+		s.loose()
+
+		now := time.Now()
+		first := s.until(now.Add(time.Second), now)
+		if err := cause(999 * time.Millisecond); err != nil {
+			t.Errorf("before the deadline: got %v, want it open", err)
+		}
+		s.loose()
+		now = time.Now()
+		if again := s.until(now.Add(time.Second), now); again != first {
+			t.Error("the second attempt: got a new context, want the same")
+		}
+		if err := cause(time.Second); !errors.Is(err, provider.ErrAttemptTimeout) {
+			t.Errorf("at the deadline: got %v, want a timeout", err)
+		}
+		s.loose()
+		now = time.Now()
+		if next := s.until(now.Add(time.Hour), now); next == first || next.Err() != nil {
+			t.Errorf("after a timeout: got the old context or %v, want an open one", next.Err())
+		}
+		s.loose()
+		if err := cause(2 * time.Hour); err != nil {
+			t.Errorf("between attempts: got %v, want it open", err)
+		}
+
+		now = time.Now()
+		if err := s.until(now.Add(-time.Second), now).Err(); err == nil {
+			t.Error("a deadline in the past: got an open context, want none")
+		}
+		s.loose()
+		now = time.Now()
+		last := s.until(now.Add(time.Hour), now)
+		cut(errCut)
+		if err := context.Cause(last); !errors.Is(err, errCut) {
+			t.Errorf("the run is cut: got %v, want its cause", err)
+		}
+		s.drop()
+	})
+}
