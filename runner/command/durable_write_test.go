@@ -165,6 +165,23 @@ func TestClosedPipeOfAProcess(t *testing.T) {
 	}
 }
 
+// A standard error that nobody reads any more changes nothing: the results are in
+// their file.
+func TestNobodyReadsStandardError(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, 10)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	p := s.launch(launch{shell: "exec 2>&1", stdout: w}, s.args("ok?latency=1ms", "-v")...)
+	w.Close()
+	if code := p.code(); code != 0 || len(lines(t, content(s.out))) != 10 {
+		t.Errorf("got exit %d and %d rows, want 0 and 10", code, len(lines(t, content(s.out))))
+	}
+}
+
 // limited takes n bytes and then fails.
 type limited struct {
 	w io.Writer
