@@ -191,8 +191,8 @@ func (r *Runner) start(t *task, p *pacing.Permit) {
 		for more := true; more; next, more = <-r.launches {
 			r.live(next, &deadlines)
 			r.idle.Add(1)
-			// A permit that came free has woken the dispatcher already.
-			if open := r.open.Add(-1); open == int64(r.mostOpen)-1 || r.c.Spend != nil {
+			// The only lane has woken the dispatcher already, if that waits for a permit.
+			if open := r.open.Add(-1); open == int64(r.mostOpen)-1 || r.c.Lanes != 1 || r.c.Spend != nil {
 				r.wake()
 			}
 		}
