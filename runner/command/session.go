@@ -16,8 +16,8 @@ import (
 
 // session is one run, from its files to its exit code.
 type session struct {
-	e    *env
-	o    *options
+	e *env
+	o *options
 
 	prompts, out string // out "-" is standard output
 	shard        shard
