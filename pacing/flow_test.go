@@ -20,7 +20,7 @@ func byID(t *testing.T, id string) model {
 // TestModels holds the most telling models to their targets; the whole table
 // runs with -table.
 func TestModels(t *testing.T) {
-	for _, id := range []string{"1b", "1c", "1h", "2b", "2f", "3a", "3e", "4b", "5a", "7a", "9a", "10c", "11e"} {
+	for _, id := range []string{"1b", "1c", "1h", "2b", "2f", "3a", "3e", "4b", "5a", "7a", "9a", "10c", "11e", "12d", "12k"} {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
 			m := byID(t, id)

@@ -16,6 +16,7 @@ type lane struct {
 	breaker   breaker
 	pacer     pacer
 	doubt     doubt
+	noise     noise
 	quota     quota
 	rpm, tpm  allowance
 	appraiser appraiser
@@ -241,6 +242,7 @@ func (l *lane) observe(now time.Duration) {
 			l.grow(now, f)
 		}
 	}
+	l.tried(now)
 	l.window.advance(now, l.tempo.answer)
 	l.resize(now, l.window.phase(now), "")
 }
@@ -252,6 +254,7 @@ func (l *lane) accept(f *flight) {
 	}
 	f.taken = true
 	l.pacer.accepted(f.at)
+	l.noise.accepted(l.steady(f.at))
 	if f.seq > l.epoch {
 		l.gate.step = 0
 		l.doubt.accepted(f.level)

@@ -80,6 +80,11 @@ func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
 			l.window.again(float64(f.level))
 			l.resize(now, "refused with the burst", "")
 		}
+		l.noise.burst++
+		l.penalize(now, o, false, false)
+		return
+	}
+	if l.noisy(now, f, o.Hint <= 0) {
 		l.penalize(now, o, false, false)
 		return
 	}
@@ -107,6 +112,7 @@ func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
 	if l.pacer.on {
 		l.window.threshold = math.Inf(1) // the pacer guards; the window gets out of its way
 	}
+	l.try(o.Hint <= 0)
 	l.epoch, l.full = l.seq, o.Signal == Throttled && !byRate
 	l.gate.step++
 	l.cutNote(now, reason, e)

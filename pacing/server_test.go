@@ -1,6 +1,7 @@
 package pacing
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 )
@@ -50,8 +51,17 @@ type capServer struct {
 	errors   float64 // share answered 500
 	down     span    // everything is answered 500
 	deaf     span    // everything is answered 429
+	whims    []whim  // refusals that have nothing to do with load
+	every    float64 // everything is answered 429 for a second, so often
 	rand     *rand.Rand
 	inFlight int
+}
+
+// whim refuses a share of requests at random, whatever the load.
+type whim struct {
+	share  float64
+	status int
+	hint   float64 // 0: none
 }
 
 type span struct{ from, to float64 }
@@ -64,10 +74,17 @@ func (s *capServer) arrive(t float64, j *job) verdict {
 		return refuse(500, -1)
 	case s.deaf.holds(t):
 		return refuse(429, -1)
+	case s.every > 0 && math.Mod(t, s.every) >= s.every-1:
+		return refuse(429, -1)
 	case s.inFlight >= s.n && s.hint > 0:
 		return refuse(429, s.hint)
 	case s.inFlight >= s.n:
 		return refuse(429, -1)
+	}
+	for _, w := range s.whims {
+		if s.rand.Float64() < w.share {
+			return refuse(w.status, cmp.Or(w.hint, -1))
+		}
 	}
 	s.inFlight++
 	return admit(j.service)
@@ -79,6 +96,11 @@ func (s *capServer) peek(t float64, _ *job, inFlight int) (bool, float64) {
 	for _, out := range []span{s.deaf, s.down} {
 		if out.holds(t) {
 			return false, out.to
+		}
+	}
+	if s.every > 0 {
+		if x := math.Mod(t, s.every); x >= s.every-1 {
+			return false, t - x + s.every
 		}
 	}
 	return inFlight < s.n, forever

@@ -60,7 +60,7 @@ func foresee(m model, seed uint64, wide int) float64 {
 	for _, e := range m.at {
 		w.at(seconds(e.at), func() { e.do(srv) })
 	}
-	next, inFlight, left := 0, 0, len(jobs)
+	next, inFlight, left, gate := 0, 0, len(jobs), 0.0
 	last, armed := 0.0, never
 	var turn func()
 	wake := func(at float64) {
@@ -74,6 +74,10 @@ func foresee(m model, seed uint64, wide int) float64 {
 	turn = func() {
 		for next < len(jobs) && inFlight < wide {
 			j, now := jobs[next], w.now.Seconds()
+			if now < gate {
+				wake(gate + 1e-6)
+				return
+			}
 			if j.from > now {
 				wake(j.from)
 				return
@@ -87,6 +91,15 @@ func foresee(m model, seed uint64, wide int) float64 {
 			next++
 			inFlight++
 			v := srv.arrive(now+m.work.network, j)
+			if v.status != 200 { // at a whim: it is sent again at once, or when the server allows it
+				w.after(2*m.work.network+m.work.refusal, func() {
+					inFlight--
+					jobs = slices.Insert(jobs, next, j)
+					gate = max(gate, w.now.Seconds()+v.hint)
+					turn()
+				})
+				continue
+			}
 			w.after(m.work.network+v.service, func() {
 				srv.finish(w.now.Seconds(), j)
 				w.after(m.work.network, func() {
