@@ -34,9 +34,6 @@ func fileKey(o *options) (string, error) {
 	if err != nil {
 		return "", usagef("%w", err)
 	}
-	if key == "" {
-		return "", usagef("--api-key-file: %s is empty", o.apiKeyFile)
-	}
 	return key, nil
 }
 
