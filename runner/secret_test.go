@@ -18,37 +18,43 @@ import (
 // echoKey holds what escapes differ over: a slash, a plus and an ampersand.
 const echoKey = "sk-echo/01+23&456789"
 
-// escapeKey is the key as encoders write it that escape slashes and ampersands.
+// escapedKey is the key as encoders write it that escape slashes and ampersands.
 const escapedKey = `sk-echo\/01+23\u0026456789`
+
+type echoCase struct {
+	name, api string
+	status    int
+	header    string // Request-Id and Retry-After
+	body      string
+	want      output.Status
+	shows     string // is still there
+}
+
+// said is v as JSON.
+func said(v string) string { q, _ := json.Marshal(v); return string(q) }
+
+var echoCases = []echoCase{
+	{name: "401", status: 401, body: `{"type":"error","error":{"type":"authentication_error","message":` + said("invalid x-api-key: "+echoKey) + `}}`, want: output.Aborted, shows: "invalid x-api-key: ***"},
+	{name: "401, escaped", status: 401, body: `{"error":{"message":"Incorrect API key provided: ` + escapedKey + `"}}`, want: output.Aborted, shows: "provided: ***"},
+	{name: "401, JSON in JSON", status: 401, body: `{"error":{"message":` + said(`{"key":`+said(echoKey)+`}`) + `}}`, want: output.Aborted},
+	{name: "401, type and code", status: 401, body: `{"error":{"type":` + said("bad "+echoKey) + `,"code":` + said(echoKey) + `,"message":"m"}}`, want: output.Aborted},
+	{name: "page", status: 403, body: "<html><title>" + echoKey + " is not welcome</title></html>", want: output.Aborted, shows: "*** is not welcome"},
+	{name: "headers", status: 400, header: echoKey, body: `{"error":{"message":"m"}}`, want: output.Failed},
+	{name: "a URL with it", status: 404, body: `{"error":{"message":` + said("no route for /v1?key=sk-echo%2F01%2B23%26456789") + `}}`, want: output.Aborted, shows: "key=***"},
+	{name: "spend cap", status: 429, body: `{"error":{"code":"insufficient_quota","message":` + said("no credit for "+echoKey) + `}}`, want: output.Aborted, shows: "no credit for ***"},
+	{name: "no JSON in a 200", status: 200, body: "hello " + echoKey, want: output.GaveUp},
+	{name: "answer", status: 200, header: echoKey, body: strings.Replace(strings.Replace(okBody, `"OK"`, said("your key is "+echoKey), 1), `"model":"m"`, `"model":`+said(echoKey), 1), want: output.OK, shows: "your key is ***"},
+	{name: "answer, escaped", status: 200, body: strings.Replace(okBody, `"OK"`, `"your key is `+escapedKey+`"`, 1), want: output.OK, shows: "your key is ***"},
+	{name: "tool call", api: chatAPI, status: 200, body: `{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"arguments":` + said(`{"k":`+said(echoKey)+`}`) + `}}]},"finish_reason":` + said(echoKey) + `}]}`, want: output.OK},
+	{name: "stream", status: 200, body: msgStart + msgText("your key is sk-echo/01") + msgText("+23&456789") + msgEnd, want: output.OK, shows: "your key is ***"},
+	{name: "error in a stream", status: 200, body: msgStart + event("error", `{"type":"error","error":{"type":"api_error","message":`+said(echoKey)+`}}`), want: output.GaveUp},
+	{name: "cut stream", status: 200, body: msgStart + msgText("your key is "+echoKey), want: output.GaveUp},
+}
 
 // C51: a server echoes the key wherever it can. Neither rows nor logs nor the
 // report show it.
 func TestKeyIsNeverShown(t *testing.T) {
-	said := func(v string) string { q, _ := json.Marshal(v); return string(q) }
-	for _, c := range []struct {
-		name, api string
-		status    int
-		header    string // Request-Id and Retry-After
-		body      string
-		want      output.Status
-		shows     string // is still there
-	}{
-		{name: "401", status: 401, body: `{"type":"error","error":{"type":"authentication_error","message":` + said("invalid x-api-key: "+echoKey) + `}}`, want: output.Aborted, shows: "invalid x-api-key: ***"},
-		{name: "401, escaped", status: 401, body: `{"error":{"message":"Incorrect API key provided: ` + escapedKey + `"}}`, want: output.Aborted, shows: "provided: ***"},
-		{name: "401, JSON in JSON", status: 401, body: `{"error":{"message":` + said(`{"key":`+said(echoKey)+`}`) + `}}`, want: output.Aborted},
-		{name: "401, type and code", status: 401, body: `{"error":{"type":` + said("bad "+echoKey) + `,"code":` + said(echoKey) + `,"message":"m"}}`, want: output.Aborted},
-		{name: "page", status: 403, body: "<html><title>" + echoKey + " is not welcome</title></html>", want: output.Aborted, shows: "*** is not welcome"},
-		{name: "headers", status: 400, header: echoKey, body: `{"error":{"message":"m"}}`, want: output.Failed},
-		{name: "a URL with it", status: 404, body: `{"error":{"message":` + said("no route for /v1?key=sk-echo%2F01%2B23%26456789") + `}}`, want: output.Aborted, shows: "key=***"},
-		{name: "spend cap", status: 429, body: `{"error":{"code":"insufficient_quota","message":` + said("no credit for "+echoKey) + `}}`, want: output.Aborted, shows: "no credit for ***"},
-		{name: "no JSON in a 200", status: 200, body: "hello " + echoKey, want: output.GaveUp},
-		{name: "answer", status: 200, header: echoKey, body: strings.Replace(strings.Replace(okBody, `"OK"`, said("your key is "+echoKey), 1), `"model":"m"`, `"model":`+said(echoKey), 1), want: output.OK, shows: "your key is ***"},
-		{name: "answer, escaped", status: 200, body: strings.Replace(okBody, `"OK"`, `"your key is `+escapedKey+`"`, 1), want: output.OK, shows: "your key is ***"},
-		{name: "tool call", api: chatAPI, status: 200, body: `{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"arguments":` + said(`{"k":`+said(echoKey)+`}`) + `}}]},"finish_reason":` + said(echoKey) + `}]}`, want: output.OK},
-		{name: "stream", status: 200, body: msgStart + msgText("your key is sk-echo/01") + msgText("+23&456789") + msgEnd, want: output.OK, shows: "your key is ***"},
-		{name: "error in a stream", status: 200, body: msgStart + event("error", `{"type":"error","error":{"type":"api_error","message":`+said(echoKey)+`}}`), want: output.GaveUp},
-		{name: "cut stream", status: 200, body: msgStart + msgText("your key is "+echoKey), want: output.GaveUp},
-	} {
+	for _, c := range echoCases {
 		t.Run(c.name, func(t *testing.T) {
 			s := newServe(t, h1, func(w http.ResponseWriter, r *http.Request) {
 				if c.header != "" {
