@@ -3,6 +3,7 @@ package output
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -18,7 +19,13 @@ type rescue struct {
 
 // keep appends line and says in e where, or puts the line into e.
 func (s *rescue) keep(line []byte, e *WriteError) error {
-	if s.file != nil && s.write(line) || s.file == nil && s.begin(e.Path, line) {
+	kept := false
+	if s.file == nil {
+		kept = s.begin(e.Path, line)
+	} else {
+		kept = s.write(line) || s.file.Name() == e.Path+rescueSuffix && s.move(e.Path, line)
+	}
+	if kept {
 		e.Rescue = s.file.Name()
 		return e
 	}
@@ -36,6 +43,11 @@ func (s *rescue) begin(results string, line []byte) bool {
 		}
 		s.drop()
 	}
+	return s.elsewhere(results, line)
+}
+
+// elsewhere makes a file that holds line in the system's folder.
+func (s *rescue) elsewhere(results string, line []byte) bool {
 	name := "results"
 	if results != "" {
 		name = filepath.Base(results)
@@ -46,6 +58,29 @@ func (s *rescue) begin(results string, line []byte) bool {
 	}
 	s.drop()
 	return false
+}
+
+// move begins the file in the system's folder, where there may be room for line
+// too, with what is kept beside the results: it stays in one file.
+func (s *rescue) move(results string, line []byte) bool {
+	to := rescue{}
+	if !to.elsewhere(results, nil) {
+		return false
+	}
+	size, err := io.Copy(to.file, io.NewSectionReader(s.file, 0, s.size))
+	to.size = size
+	if err == nil {
+		err = to.file.Sync()
+	}
+	if err != nil || !to.write(line) {
+		to.file.Close()
+		os.Remove(to.file.Name())
+		return false
+	}
+	s.file.Close()
+	os.Remove(s.file.Name())
+	*s = to
+	return true
 }
 
 // write appends a whole line or nothing.

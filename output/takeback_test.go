@@ -109,3 +109,34 @@ func TestRowInHandComesBack(t *testing.T) {
 	}
 	t.Error("got a file elsewhere taken back, want it left")
 }
+
+// When the file beside the results is full, all that is in hand moves to where
+// there is room: it stays in one file.
+func TestRowsInHandMove(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	path := tempFile(t, nil)
+	first := lines(row("a", OK, 0))
+	if err := os.WriteFile(path+rescueSuffix, first, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full, err := os.Open(path + rescueSuffix) // no write succeeds
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := rescue{file: full, size: int64(len(first))}
+	e := &WriteError{Path: path, Err: syscall.ENOSPC}
+	s.keep(lines(row("b", OK, 1)), e)
+	if !strings.HasPrefix(e.Rescue, os.Getenv("TMPDIR")) || e.TakenBack() || names(t, path) != "" {
+		t.Errorf("got %q, and %q beside the results, want a file in %s alone", e.Rescue, names(t, path), os.Getenv("TMPDIR"))
+	}
+	if got, want := ids(t, e.Rescue), "a:ok b:ok"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	// Nowhere: what is kept stays, the row is in the error.
+	s = rescue{file: nil}
+	t.Setenv("TMPDIR", path+".none")
+	lost := &WriteError{Path: path + "/none", Err: syscall.ENOSPC}
+	if s.keep(lines(row("c", OK, 2)), lost); lost.Rescue != "" || lost.Unsaved == nil {
+		t.Errorf("got %+v, want the row in the error", lost)
+	}
+}
