@@ -75,13 +75,10 @@ func (x *execution) finish(rep runner.Report, stop *stopper) error {
 		notes = append(notes, "nothing to do: every item has its answer")
 	}
 	sum := x.summary(end, f, notes)
-	if !x.o.quiet {
-		// Nobody reads it if this fails, and the results are where they should be.
-		_ = forPeople(sum).WriteText(x.e.stderr, report.TextOptions{})
-	}
 	if err := writeSummary(x.o.summary, x.e.stdout, sum); err != nil && f == nil {
-		return failf(exitWrite, "--summary: %w", err)
+		f = failf(exitWrite, "--summary: %w", err)
 	}
+	x.showEnd(sum, f)
 	if f == nil {
 		return nil
 	}

@@ -305,13 +305,14 @@ func TestSignals(t *testing.T) {
 		code    int
 		says    string
 	}{
-		{[]os.Signal{syscall.SIGINT}, exitInterrupted, "requests on the wire may finish"},
+		{[]os.Signal{syscall.SIGINT}, exitInterrupted, "on the wire may finish"},
 		{[]os.Signal{syscall.SIGTERM}, exitTerminated, "interrupted; "},
 		{[]os.Signal{syscall.SIGHUP, syscall.SIGINT}, exitHangup, "stopping now"},
 	} {
 		t.Run(fmt.Sprint(c.signals), func(t *testing.T) {
 			t.Parallel()
-			stop := make(chan os.Signal) // taken one after the other
+			// Taken one after the other: once status is, the stop before it was acted on.
+			stop, status := make(chan os.Signal), make(chan os.Signal)
 			arrived := make(chan bool, 100)
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				io.Copy(io.Discard, r.Body) // or the server does not see the client go
@@ -321,6 +322,7 @@ func TestSignals(t *testing.T) {
 					return
 				}
 				stop <- c.signals[0]
+				status <- syscall.SIGUSR1
 				io.WriteString(w, `{"model":"m","choices":[{"message":{"content":"OK"},"finish_reason":"stop"}]}`)
 			}))
 			defer s.Close()
@@ -334,7 +336,7 @@ func TestSignals(t *testing.T) {
 			}()
 			in := prompts(t, 5)
 			out := filepath.Join(filepath.Dir(in), "out.jsonl")
-			code, _, errs := world{signals: signals{stop: stop}}.call("run", in, "-o", out, "--provider", "openai", "--model", "m",
+			code, _, errs := world{signals: signals{stop: stop, status: status}}.call("run", in, "-o", out, "--provider", "openai", "--model", "m",
 				"--base-url", s.URL+"/v1", "--concurrency", "1", "--fixed")
 			want(t, code, errs, c.code, c.says, "run the same command again")
 			if got := rows(t, out); len(got) != 1 {

@@ -83,7 +83,7 @@ func (s *session) abandon(ctx context.Context, stop *stopper, err error) error {
 
 // announce says what was found before the first request, where it is news.
 func (s *session) announce() {
-	say := func(format string, args ...any) { fmt.Fprintf(s.e.stderr, "llmbatch: "+format+"\n", args...) }
+	say := func(format string, args ...any) { s.say(s.e.stderr, fmt.Sprintf(format, args...)) }
 	if s.file != nil {
 		if repaired := s.file.Repaired(); repaired != "" {
 			say("%s", printable(repaired))

@@ -118,11 +118,13 @@ func (s *stopper) signal(got os.Signal) {
 	}
 	x.runner.Stop(errSignal)
 	what := "stopping now: requests on the wire are cancelled"
-	if !again {
-		what = fmt.Sprintf("stopping: %d requests on the wire may finish, for %s at most; once more to stop now",
-			x.status().InFlight, shortDuration(x.o.drain))
+	if n := x.status().InFlight; !again && n == 0 {
+		what = "stopping"
+	} else if !again {
+		what = fmt.Sprintf("stopping: %s on the wire may finish, for %s at most; once more to stop now",
+			plural(n, "request", "requests"), shortDuration(x.o.drain))
 	}
-	fmt.Fprintf(x.display.Writer(), "llmbatch: %s\n", what)
+	x.say(x.display.Writer(), what)
 }
 
 // signalled is the exit code of the first signal, 0 if none came.
