@@ -358,3 +358,42 @@ func TestSpend(t *testing.T) {
 		t.Error("got no reservation without a cap, want one")
 	}
 }
+
+// --aimd-decrease and --aimd-increase: a repeated cut goes to that share of what
+// is held, and a probe rises by that share of the plateau.
+func TestDecreaseAndIncreaseAct(t *testing.T) {
+	low := func(c Config) int {
+		d, low := newDesk(t, c), 101
+		for range 2 {
+			fs := d.fill()
+			d.wait(10 * time.Millisecond)
+			d.land(fs[0], Throttled, 0)
+			low = min(low, d.l.limit)
+			for _, f := range fs[1:] {
+				d.land(f, Good, 0)
+			}
+			d.wait(4 * time.Second)
+		}
+		return low
+	}
+	for _, tt := range []struct {
+		decrease float64
+		want     int
+	}{{0.5, 49}, {0.8, 78}, {0, 93}} {
+		if got := low(Config{Start: 100, Decrease: tt.decrease}); got != tt.want {
+			t.Errorf("decrease %v: got a limit of %d after the second cut, want %d", tt.decrease, got, tt.want)
+		}
+	}
+	reached := func(c Config) int {
+		d := newDesk(t, c)
+		d.land(d.fill()[0], Throttled, 0)
+		for range 100 {
+			d.fill()
+			d.wait(100 * time.Millisecond)
+		}
+		return d.l.limit
+	}
+	if few, many := reached(Config{Start: 50, Increase: 0.01}), reached(Config{Start: 50, Increase: 0.5}); many < few+20 {
+		t.Errorf("got limits of %d and %d after probing by 0.01 and by 0.5, want the second far higher", few, many)
+	}
+}
