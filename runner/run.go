@@ -60,6 +60,8 @@ type Runner struct {
 	firstDue                   atomic.Int64 // when the first item may leave that an earlier run left waiting, in Unix ns; 0: there is none
 	readAll, cutByEnd          atomic.Bool
 
+	reading sync.Mutex // held while an item is being opened
+
 	countMu sync.Mutex
 	rows    map[output.Status]int
 	skipped map[output.Status]int
@@ -118,6 +120,8 @@ func (r *Runner) Run(ctx context.Context) Report {
 	}
 	r.settleRows(r.guard.rest(r.c.FinalOnly))
 	r.stopTimers()
+	r.reading.Lock() // the reader is between two items, and writes nothing any more
+	defer r.reading.Unlock()
 	if t, ok := r.transport.(*http.Transport); ok && r.c.Transport == nil {
 		t.CloseIdleConnections()
 	}
@@ -128,20 +132,20 @@ func (r *Runner) Run(ctx context.Context) Report {
 func (r *Runner) read() {
 	defer close(r.tasks)
 	defer r.recovered()
-	opened := 0
+	n := 0
 	for it, err := range r.c.Items {
 		if err != nil {
 			r.inputFailed(err)
 			return
 		}
+		t, did := r.opened(it)
 		if r.intake.Err() != nil {
+			if t != nil {
+				r.unsent.Add(1)
+			}
 			return
 		}
-		t, row := r.prepareItem(it)
-		if row != nil {
-			r.emit(row)
-		}
-		if t == nil && row == nil {
+		if !did {
 			continue
 		}
 		if t != nil {
@@ -152,11 +156,27 @@ func (r *Runner) read() {
 				return
 			}
 		}
-		if opened++; r.c.Limit > 0 && opened >= r.c.Limit {
+		if n++; r.c.Limit > 0 && n >= r.c.Limit {
 			break
 		}
 	}
 	r.readAll.Store(true)
+}
+
+// opened prepares one item, and writes the row of one that can't be sent. did is
+// false where there is nothing to do for it. Nothing is written once the run has
+// ended: the input may be a pipe that keeps the reader longer than that.
+func (r *Runner) opened(it *input.Item) (t *task, did bool) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	if r.intake.Err() != nil {
+		return nil, false
+	}
+	t, row := r.prepareItem(it)
+	if row != nil {
+		r.emit(row)
+	}
+	return t, t != nil || row != nil
 }
 
 func (r *Runner) inputFailed(err error) {

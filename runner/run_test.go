@@ -180,6 +180,27 @@ func TestNextAttemptAtOfAStoppedWait(t *testing.T) {
 	})
 }
 
+// A wait that fits no budget leaves the row as it is.
+func TestNextAttemptPastTheBudgets(t *testing.T) {
+	for name, set := range map[string]func(*Config){
+		"item budget": func(c *Config) { c.ItemBudget = time.Minute },
+		"run budget":  func(c *Config) { c.End = time.Now().Add(time.Minute) },
+		"max wait":    func(c *Config) { c.Retry.MaxWait = time.Minute },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newBench(t, 1, func(int, string) answer { return ok(0) })
+				left := &output.Result{Key: "q0", ID: []byte(`"q0"`), Status: output.GaveUp, NextAttemptAt: time.Now().Add(2 * time.Minute)}
+				b.c.Old, b.c.OldRow = rounds(map[string]*output.Result{"q0": left})
+				set(&b.c)
+				if rep := b.run(); len(b.api.calls) != 0 || len(b.sink.rows) != 0 || rep.Skipped[output.GaveUp] != 1 || b.took() != 0 {
+					t.Errorf("%d requests, %d rows, skipped %v, after %s; want the row left alone at once", len(b.api.calls), len(b.sink.rows), rep.Skipped, b.took())
+				}
+			})
+		})
+	}
+}
+
 // C08: after a cap, requests on the wire are kept, nothing is launched, and
 // untouched items have no row.
 func TestSpendCapKeepsAnswers(t *testing.T) {

@@ -118,8 +118,8 @@ func (r *Runner) schedule(t *task, at time.Time) bool {
 		wait = r.c.Retry.MaxWait
 		at = now.Add(wait)
 	}
-	if wait > longest {
-		return false
+	if wait > longest || r.c.ItemBudget > 0 && wait > r.c.ItemBudget {
+		return false // it would not be begun for an item of this run either
 	}
 	if !r.c.End.IsZero() && at.After(r.c.End) {
 		r.cutByEnd.Store(true)
