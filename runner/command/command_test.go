@@ -164,7 +164,12 @@ func TestPanicIsInternal(t *testing.T) {
 
 func TestMan(t *testing.T) {
 	code, out, errs := world{}.call("man")
-	want(t, code, out+errs, 0, ".TH llmbatch 1", "--max-errors", "prices by model")
+	want(t, code, out+errs, 0, ".TH LLMBATCH 1", `\-\-max\-errors`, "prices by model", ".SH EXIT STATUS")
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !strings.Contains(".TH .SH .TP .B .in .nf .fi .nh", strings.Fields(line)[0]) {
+			t.Errorf("got the request %q, want text", line)
+		}
+	}
 }
 
 func TestCompletion(t *testing.T) {

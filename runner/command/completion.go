@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"llmbatch/runner/provider/mockapi"
 )
 
 // completionFlag as the last argument asks for what may come next.
@@ -63,12 +65,7 @@ func manCommand(e *env) *cli.Command {
 	return &cli.Command{
 		Name: "man", Usage: "print the manual page", Description: "  llmbatch man | man -l -",
 		Action: func(c *cli.Context) error {
-			page, err := c.App.ToManWithSection(1)
-			if err != nil {
-				return err
-			}
-			_, err = io.WriteString(e.stdout, page)
-			return err
+			return writeOut(e.stdout, []byte(manPage(c.App)))
 		},
 	}
 }
@@ -84,6 +81,9 @@ func complete(app *cli.App, args []string, w io.Writer) {
 	commands := app.Commands
 	if cmd != nil {
 		commands = cmd.Subcommands
+	}
+	if len(before) == 1 && before[0] == "help" {
+		n = 1
 	}
 	if n == len(before) && !strings.HasPrefix(word, "-") {
 		for _, c := range commands {
@@ -111,6 +111,14 @@ func complete(app *cli.App, args []string, w io.Writer) {
 
 // completeValue lists the values of a flag that takes one of few.
 func completeValue(flag string, w io.Writer) {
+	switch flag {
+	case "format":
+		fmt.Fprintln(w, strings.Join(exportFormats(), "\n"))
+	case "scenario", "mock-scenario":
+		for _, s := range mockapi.Scenarios() {
+			fmt.Fprintln(w, s.Name)
+		}
+	}
 	for _, c := range choices(&options{}) {
 		if c.flag == flag {
 			fmt.Fprintln(w, strings.Join(c.of, "\n"))

@@ -129,7 +129,7 @@ func (x *execution) sentence(end ending) *failure {
 		f.msg = end.rep.Message
 		f.hint("%s", cmp.Or(end.rep.Hint, "rows are kept; run the same command again to continue"))
 	case exitAborted:
-		f.msg = "stopped: " + strings.TrimRight(x.clean(end.rep.Message), ". ") + left
+		f.msg = "stopped: " + shortened(strings.TrimRight(x.clean(end.rep.Message), ". ")) + left
 		f.hint("%s", cmp.Or(x.clean(end.rep.Hint), x.goOn()))
 	case exitBudget:
 		f.msg = "the run's time ended first" + left

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"llmbatch/output/live"
 	"llmbatch/output/report"
@@ -38,4 +39,15 @@ func (x *execution) showEnd(sum report.Summary, f *failure) {
 		log.Error(f.msg, "exit_code", f.code, "hints", f.hints)
 		f.silent = true
 	}
+}
+
+// longestMessage bounds a sentence that quotes a server: its whole words are in
+// the rows.
+const longestMessage = 300
+
+func shortened(s string) string {
+	if len(s) <= longestMessage {
+		return s
+	}
+	return strings.ToValidUTF8(s[:longestMessage], "") + "…"
 }
