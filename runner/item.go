@@ -10,7 +10,6 @@ import (
 	"llmbatch/pacing"
 	"llmbatch/retry"
 	"llmbatch/runner/provider"
-	"llmbatch/runner/provider/body"
 )
 
 // life is one item's attempts in this run.
@@ -320,7 +319,7 @@ func (l *life) giveUp(d retry.Decision) {
 // answer writes the row of an item that has its answer.
 func (l *life) answer(x exchange) {
 	res := l.row(output.OK, nil, "", time.Time{})
-	res.Text = body.Join(l.text, x.reply.Text)
+	res.Text = joined(l.text, x.reply.Text)
 	res.StopReason = x.reply.StopReason
 	res.Model = cmp.Or(x.reply.Model, res.Model)
 	res.Response = x.reply.Response

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"llmbatch/runner/provider"
-	"llmbatch/runner/provider/body"
 	"llmbatch/runner/provider/sse"
 )
 
@@ -105,8 +105,19 @@ func (l *life) keepPartial(text string) {
 	if !ok || l.r.recall(l.task) != nil {
 		return
 	}
-	whole := body.Join(l.text, text)
+	whole := joined(l.text, text)
 	if next, ok := s.Continue(l.call, whole, l.r.c.ContinueStyle); ok {
 		l.text, l.next = whole, next
 	}
+}
+
+const blanks = " \t\r\n"
+
+// joined is the whole of an answer that arrived in two parts: white space between
+// them is that of the rest, which was asked for without it, or else what arrived.
+func joined(arrived, rest string) string {
+	if strings.TrimLeft(rest, blanks) != rest {
+		arrived = strings.TrimRight(arrived, blanks)
+	}
+	return arrived + rest
 }

@@ -397,3 +397,19 @@ func itemsOf(list ...*input.Item) iter.Seq2[*input.Item, error] {
 		}
 	}
 }
+
+// White space where an answer was cut stands in its whole once.
+func TestJoined(t *testing.T) {
+	for _, c := range []struct{ arrived, rest, want string }{
+		{"", "all", "all"},
+		{"Hello ", "there", "Hello there"},
+		{"Hello", " there", "Hello there"},
+		{"Hello ", " there", "Hello there"},
+		{"a\n", "\n\nb", "a\n\nb"},
+		{"Hel", "lo", "Hello"},
+	} {
+		if got := joined(c.arrived, c.rest); got != c.want {
+			t.Errorf("%q and %q: got %q, want %q", c.arrived, c.rest, got, c.want)
+		}
+	}
+}

@@ -46,15 +46,4 @@ func Continuable(turns []byte) bool {
 
 // Arrived is the text of a partial answer as it is shown to the model: without
 // white space at its end, which APIs refuse at the end of a prefill.
-func Arrived(text string) string { return strings.TrimRight(text, blanks) }
-
-const blanks = " \t\r\n"
-
-// Join is the whole of an answer that arrived in two parts: white space between
-// them is that of the rest, which was asked for without it, or else what arrived.
-func Join(arrived, rest string) string {
-	if strings.TrimLeft(rest, blanks) != rest {
-		arrived = Arrived(arrived)
-	}
-	return arrived + rest
-}
+func Arrived(text string) string { return strings.TrimRight(text, " \t\r\n") }

@@ -229,20 +229,8 @@ func TestLineErrorColumn(t *testing.T) {
 	}
 }
 
-// White space where an answer was cut stands in its whole once.
-func TestJoin(t *testing.T) {
-	for _, c := range []struct{ arrived, rest, want string }{
-		{"", "all", "all"},
-		{"Hello ", "there", "Hello there"},
-		{"Hello", " there", "Hello there"},
-		{"Hello ", " there", "Hello there"},
-		{"a\n", "\n\nb", "a\n\nb"},
-		{"Hel", "lo", "Hello"},
-	} {
-		if got := Join(c.arrived, c.rest); got != c.want {
-			t.Errorf("%q and %q: got %q, want %q", c.arrived, c.rest, got, c.want)
-		}
-	}
+// What the model is asked to go on with has no white space at its end.
+func TestRest(t *testing.T) {
 	if got := string(Rest("Hello ", Prefill)); got != `{"role":"assistant","content":"Hello"}` {
 		t.Errorf("got %s, want no white space at the end of a prefill", got)
 	}
