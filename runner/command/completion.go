@@ -32,6 +32,16 @@ _llmbatch() {
 compdef _llmbatch llmbatch
 `
 
+// The library's own script for fish offers no files and no values.
+const fishCompletion = `# llmbatch completion for fish: llmbatch completion fish | source
+function __llmbatch_words
+  set -l typed (commandline -opc)
+  set -l word (commandline -ct)
+  llmbatch $typed[2..-1] "$word" ` + completionFlag + ` 2>/dev/null
+end
+complete -c llmbatch -k -a '(__llmbatch_words)'
+`
+
 func completionCommand(e *env) *cli.Command {
 	return &cli.Command{
 		Name: "completion", Usage: "print the shell completion for bash, zsh or fish", ArgsUsage: "SHELL",
@@ -48,10 +58,7 @@ func completionCommand(e *env) *cli.Command {
 			case "zsh":
 				script = zshCompletion
 			case "fish":
-				if script, err = c.App.ToFishCompletion(); err != nil {
-					return err
-				}
-				script = strings.ReplaceAll(script, "`", "")
+				script = fishCompletion
 			default:
 				return usagef("no completion for %q", shell).hint("the shells are bash, zsh and fish")
 			}
