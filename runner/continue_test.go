@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -87,4 +88,24 @@ func TestJoined(t *testing.T) {
 			t.Errorf("%q and %q: got %q, want %q", c.arrived, c.rest, got, c.want)
 		}
 	}
+}
+
+// A refused request for the rest does not fail the item: it is asked whole again.
+func TestContinueRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, 1, func(n int, body string) answer {
+			switch n {
+			case 1:
+				return answer{status: 200, header: http.Header{"Content-Type": {"text/event-stream"}}, body: msgStart + msgText("Hello, ")}
+			case 2:
+				return refuse(400, "invalid_request_error")
+			}
+			return ok(0)
+		})
+		b.c.Stream, b.c.OnCut, b.c.ContinueStyle = true, "continue", "prefill"
+		b.run()
+		if r := b.sink.last()["q0"]; r.Status != output.OK || r.Text != "OK" || len(r.Attempts) != 3 {
+			t.Errorf("got %s %q after %d attempts, want ok OK after 3", r.Status, r.Text, len(r.Attempts))
+		}
+	})
 }

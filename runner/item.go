@@ -28,6 +28,7 @@ type life struct {
 	until    time.Time  // the wait that it is in ends; zero: none that the server or a gate named
 	text     string     // what cut streams brought, to be continued
 	next     []byte     // the body that asks for the rest
+	unpieced bool       // a request for the rest was refused: the answer is asked for whole
 }
 
 // run makes attempts until the item has its final row. It is called with the
@@ -83,6 +84,10 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 	case keep:
 		l.answer(x)
 	case fail:
+		if l.next != nil { // what was refused is the request for the rest: the whole one may pass
+			l.text, l.next, l.part, l.unpieced = "", nil, 0, true
+			return l.again(x, v, fb, hint)
+		}
 		l.finish(output.Failed, x.err, "")
 	case giveUp:
 		res := l.row(output.GaveUp, x.err, "server_said_no", time.Time{})

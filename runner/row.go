@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"errors"
 	"time"
 
@@ -24,9 +23,6 @@ func (l *life) log(p *pacing.Permit, x exchange) {
 	if x.err != nil {
 		a.Outcome = string(x.err.Class)
 		a.Error = l.r.c.Scrub.String(x.err.Message)
-		if a.Status == 0 || a.Status/100 == 2 {
-			a.Status = cmp.Or(a.Status, 0)
-		}
 	}
 	if x.usage.Known {
 		l.usage = addUsage(l.usage, x.usage)

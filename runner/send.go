@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -239,6 +240,9 @@ func (l *lane) request(ctx context.Context, t *task, body []byte, c Config) (*ht
 	req := blank.WithContext(ctx)
 	req.Method, req.URL, req.Host, req.Header = t.call.Method, u, u.Host, l.header
 	sent := &outgoing{key: [1]string{t.key}}
+	if t.part > 0 { // the rest of an answer is another request
+		sent.key[0] += "-" + strconv.Itoa(t.part)
+	}
 	sent.body.Reset(body)
 	// Of another type, the transport would send the headers in a packet of their own.
 	req.Body, req.ContentLength = io.NopCloser(&sent.body), int64(len(body))

@@ -102,12 +102,13 @@ func blame(e, broken *provider.Error) *provider.Error {
 // keepPartial takes what a cut stream brought, and asks for the rest next time.
 func (l *life) keepPartial(text string) {
 	s, ok := l.lane.target.Provider.(provider.Streamer)
-	if !ok || l.r.recall(l.task) != nil {
+	if !ok || l.unpieced || l.r.recall(l.task) != nil {
 		return
 	}
 	whole := joined(l.text, text)
 	if next, ok := s.Continue(l.call, whole, l.r.c.ContinueStyle); ok {
 		l.text, l.next = whole, next
+		l.part++
 	}
 }
 

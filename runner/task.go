@@ -23,6 +23,7 @@ type task struct {
 	call *provider.Call
 	hash string
 	key  string // idempotency key
+	part int    // how often the rest of a cut answer was asked for
 	old  *output.Result
 	// earlier is how many attempts earlier runs made.
 	earlier int
