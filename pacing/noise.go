@@ -89,7 +89,7 @@ func (n *noise) excused(steady bool, level float64) bool {
 // weigh takes in a refusal that counts, before its cut, with the window as it
 // is; expected says that the guard in charge probed. It tells whether it is
 // noise after all.
-func (n *noise) weigh(w window, expected, bare bool) bool {
+func (n *noise) weigh(w window, expected bool) bool {
 	if n.run == 0 {
 		n.burst++
 		return false
@@ -98,7 +98,7 @@ func (n *noise) weigh(w window, expected, bare bool) bool {
 	n.run, n.burst = 0, 0
 	mean := max(5, float64(n.taken)/float64(max(1, n.steps)))
 	switch {
-	case n.steps > 0 && float64(run) > noiseLonger*mean || expected && (n.steps <= 1 || !bare):
+	case n.steps > 0 && float64(run) > noiseLonger*mean || expected && n.steps <= 1:
 		n.latest = w
 		n.reset()
 		return false
@@ -117,11 +117,7 @@ func (n *noise) weigh(w window, expected, bare bool) bool {
 	n.taken += run
 	n.refused += 1 + burst
 	n.need = max(n.need, noiseSteps)
-	proof := n.need + trialSteps
-	if !bare { // a wait that the server asked for makes refusals rarer by itself
-		proof++
-	}
-	fell := w.size <= max(1, noiseFall*n.before.size) || n.trial > 0 && n.steps >= proof
+	fell := w.size <= max(1, noiseFall*n.before.size) || n.trial > 0 && n.steps >= n.need+trialSteps
 	share := float64(n.refused) / float64(n.refused+n.taken)
 	if n.steps < n.need || !fell || share > noiseMost {
 		return false
@@ -155,7 +151,8 @@ func (l *lane) noisy(now time.Duration, f *flight, bare bool) bool {
 	if l.noise.excused(l.steady(f.at), float64(f.level)) {
 		return true
 	}
-	if !l.noise.weigh(l.window, l.probing(f.at), bare) {
+	// A server that names a wait knows its limit: that is believed.
+	if !bare || !l.noise.weigh(l.window, l.probing(f.at)) {
 		return false
 	}
 	l.window.restore(l.noise.before, now)
@@ -175,7 +172,7 @@ func (l *lane) try(bare bool) {
 	switch {
 	case !p.on || n.steps == 0:
 		n.trial = 0
-	case n.trial == 0 && n.steps >= n.need:
+	case n.trial == 0 && bare && n.steps >= n.need:
 		n.trial = p.rate
 		p.rate *= trialPace
 		p.hold = longestHold
