@@ -11,6 +11,7 @@ import (
 // clock, no lock, no goroutine. Instants are durations since it was opened.
 type lane struct {
 	fixed     bool
+	unpaced   bool // nobody could hold a pace: every refusal is a ceiling's
 	window    window
 	gate      gate
 	breaker   breaker

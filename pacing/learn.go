@@ -124,7 +124,7 @@ func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
 func (l *lane) throttled(f *flight, e evidence) (reason string, byRate bool) {
 	byRate, ceiling := l.doubt.weigh(&l.window, refusal{evidence: e, launch: f.at,
 		sharp: l.tempo.sharp(), paced: l.pacer.on, limit: float64(l.limit)})
-	if l.fixed {
+	if l.fixed || l.unpaced {
 		byRate = false
 	}
 	if ceiling > 0 {

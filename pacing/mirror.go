@@ -3,7 +3,6 @@ package pacing
 import (
 	"cmp"
 	"container/heap"
-	"math"
 	"sync"
 	"time"
 )
@@ -12,8 +11,9 @@ import (
 // told of launches and landings, late and in any order, and finds the limit and
 // the gate that hold for all of them together. It launches nothing.
 //
-// A rate that was learned from refusals becomes a limit by Little's law: rate ·
-// mean time of an answer. Headers and known limits are not part of it.
+// A launch rate can't be held from here, so every refusal is taken for a
+// ceiling's: by Little's law there is one for each rate. Headers and known limits
+// are not part of it.
 // Its methods may be called by many goroutines.
 type Mirror struct {
 	origin time.Time
@@ -24,15 +24,21 @@ type Mirror struct {
 	events sightings
 	up     map[any]*flight
 	last   time.Duration // the lane's clock
+	ramp   int           // the limit as long as it comes back after a gate; 0: it is back
+	step   time.Duration // when the ramp grows next
 }
 
 // mirrorLag is how long a sighting may be under way and still be seen in order.
 const mirrorLag = 150 * time.Millisecond
 
+// rampStep is the least time between two steps of the ramp after a gate.
+const rampStep = 80 * time.Millisecond
+
 // NewMirror returns a Mirror. With learned, Config.Start is a limit that was
 // found earlier: growth goes on from there by probing, not by doubling.
 func NewMirror(c Config, learned bool) *Mirror {
 	m := &Mirror{origin: time.Now(), log: c.Log, lane: newLane(c), up: map[any]*flight{}}
+	m.lane.unpaced = true
 	if learned {
 		m.lane.window.spare(0)
 	}
@@ -109,6 +115,10 @@ func (m *Mirror) replay(s sighting, now time.Duration) {
 		m.lane.observe(now)
 		m.lane.permits.force()
 		m.lane.launch(now, demand{notAfter: never}, f)
+		if now < m.lane.gate.until {
+			// Launched while word of the refusal was under way: it belongs to the burst.
+			f.seq = min(f.seq, m.lane.epoch)
+		}
 		m.up[s.key] = f
 		return
 	}
@@ -121,20 +131,29 @@ func (m *Mirror) replay(s sighting, now time.Duration) {
 func (m *Mirror) status(now time.Duration) Status {
 	l := m.lane
 	s := Status{Limit: l.limit, InFlight: l.permits.taken, Peak: l.peak, Floor: l.atFloor(), Outage: l.breaker.open()}
-	if p, answer := &l.pacer, l.tempo.answer; p.on && answer > 0 {
-		if p.idle(now, answer, l.limit) {
-			p.off()
-			l.doubt.strikes = 0
-			l.window.spare(now)
-			l.window.threshold = math.Inf(1)
-		} else {
-			s.Limit = max(1, min(s.Limit, int(p.pace(now)*answer.Seconds())))
-		}
-	}
+	s.Limit = m.ramped(s.Limit, now)
 	if l.gate.until > now {
 		s.Gate, s.Reason = m.origin.Add(l.gate.until), l.gate.reason
 	}
 	return s
+}
+
+// ramped lets the limit come back in steps after a gate: all at once would be a
+// burst that a bucket which has just begun to fill refuses.
+func (m *Mirror) ramped(limit int, now time.Duration) int {
+	switch {
+	case m.lane.gate.until > now:
+		m.ramp = max(1, limit/8)
+	case m.ramp > 0 && now >= m.step:
+		m.ramp, m.step = 2*m.ramp, now+rampStep
+		if m.ramp >= limit {
+			m.ramp = 0
+		}
+	}
+	if m.ramp > 0 {
+		return min(limit, m.ramp)
+	}
+	return limit
 }
 
 // force takes a permit although the limit may be reached: the request is on the
