@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -43,21 +42,6 @@ func (a answerer) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// benchInput writes n batch lines.
-func benchInput(b *testing.B, n int) string {
-	b.Helper()
-	var lines strings.Builder
-	for i := range n {
-		fmt.Fprintf(&lines, `{"custom_id":"item-%d","method":"POST","url":"/v1/chat/completions","body":{"model":"mock-1","max_tokens":256,`+
-			`"messages":[{"role":"user","content":"#%d %s"}]}}`+"\n", i, i, strings.Repeat(words, 3))
-	}
-	path := filepath.Join(b.TempDir(), "prompts.jsonl")
-	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	return path
-}
-
 // spent is the process's CPU time, which other processes disturb less than the
 // clock's.
 func spent(b *testing.B) time.Duration {
@@ -71,7 +55,9 @@ func spent(b *testing.B) time.Duration {
 
 // One op is one item from its line to its row on the disk, all features on.
 func BenchmarkItem(b *testing.B) {
-	in, err := input.Open(benchInput(b, b.N), input.Options{})
+	prompts := filepath.Join(b.TempDir(), "prompts.jsonl")
+	writeLines(b, prompts, b.N)
+	in, err := input.Open(prompts, input.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
