@@ -160,15 +160,20 @@ func lock(path string) (*os.File, error) {
 	}
 }
 
-// tryLock never waits. The lock goes with the process, however it ends.
+// tryLock waits no longer than a run takes to end: a child that a process is
+// about to start holds the lock of its parent for a moment. The lock goes with
+// the process, however it ends.
 func tryLock(f *os.File, path string) error {
-	for {
+	for patience := 25; ; {
 		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
 		case nil:
 			return nil
 		case unix.EINTR:
 		case unix.EWOULDBLOCK:
-			return &LockedError{Path: path}
+			if patience--; patience < 0 {
+				return &LockedError{Path: path}
+			}
+			time.Sleep(10 * time.Millisecond)
 		default:
 			return fmt.Errorf("%s: can't lock it: %w", path, err)
 		}

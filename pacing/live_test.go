@@ -202,7 +202,7 @@ func TestStatusTellsWhyItIsShut(t *testing.T) {
 			t.Errorf("got %+v, want a limit of 4, one in flight, open", st)
 		}
 		p.Done(Outcome{Signal: Overloaded, Hint: time.Minute})
-		if st := l.Status(); st.Gate.Sub(time.Now()) < time.Minute || st.Reason == "" || st.Outage {
+		if st := l.Status(); time.Until(st.Gate) < time.Minute || st.Reason == "" || st.Outage {
 			t.Errorf("got %+v, want a gate of a minute and a reason", st)
 		}
 		mu.Lock()

@@ -61,8 +61,6 @@ func message(status int, body string, headers ...string) string {
 	return fmt.Sprintf("HTTP/1.1 %d %s\r\n%s\r\n\r\n%s", status, http.StatusText(status), head, body)
 }
 
-const okChat = `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"OK"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":1}}`
-
 type bodyCase struct {
 	name, api, reply string
 	status           output.Status
