@@ -350,7 +350,9 @@ func (c *Coordinator) adoptLane(ctx context.Context, id string) error {
 	limit := consumer.CachedInfo().Config.MaxAckPending
 	l := c.newLane(id, limit, true)
 	l.consumer = consumer
+	c.mu.Lock()
 	c.lanes[id] = l
+	c.mu.Unlock()
 	return nil
 }
 

@@ -28,6 +28,7 @@ func slowly(d time.Duration) func(int, string, http.ResponseWriter, *http.Reques
 }
 
 func TestOneWorker(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, 300, kind)
 	b.start()
 	wait := b.work(context.Background(), "w1", 50)
@@ -46,6 +47,7 @@ func TestOneWorker(t *testing.T) {
 }
 
 func TestTheLimitHoldsForAllWorkersTogether(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, 400, slowly(20*time.Millisecond))
 	b.o.Pacing.Fixed, b.o.Pacing.Max = true, 12
 	b.start()
@@ -68,6 +70,7 @@ func TestTheLimitHoldsForAllWorkersTogether(t *testing.T) {
 // A wait of 2 s and more holds no slot, is never cut short, and takes the attempts
 // along.
 func TestLongWaitsAreScheduled(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, 60, func(nth int, id string, w http.ResponseWriter, _ *http.Request) {
 		if nth == 1 && strings.HasSuffix(id, "5") {
 			w.Header().Set("Retry-After", "2")
@@ -102,6 +105,7 @@ func TestLongWaitsAreScheduled(t *testing.T) {
 
 // An API that asks for a wait gets it from all workers.
 func TestACooldownIsShared(t *testing.T) {
+	t.Parallel()
 	var b *bench
 	b = newBench(t, 200, func(nth int, id string, w http.ResponseWriter, _ *http.Request) {
 		if id == "q50" && nth == 1 {
@@ -132,6 +136,7 @@ func TestACooldownIsShared(t *testing.T) {
 
 // A worker that is cut off: its items go to others when their lease ends.
 func TestALostWorkersItemsGoToOthers(t *testing.T) {
+	t.Parallel()
 	stuck := make(chan struct{})
 	b := newBench(t, 40, func(nth int, id string, w http.ResponseWriter, r *http.Request) {
 		if nth == 1 && id < "q15" {
@@ -155,9 +160,7 @@ func TestALostWorkersItemsGoToOthers(t *testing.T) {
 		defer close(gone)
 		_, _ = c.Work(ctx, WorkerOptions{ID: "lost", Concurrency: 20, Build: func(Config) (runner.Config, error) { return config, nil }})
 	}()
-	for b.api.inFlight() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	b.api.await(1)
 	c.nc.Close()
 	b.work(context.Background(), "w2", 20)
 	rows := b.end()
@@ -168,14 +171,13 @@ func TestALostWorkersItemsGoToOthers(t *testing.T) {
 // A worker that is told to stop finishes what is on the wire and gives the rest
 // back; no row says aborted.
 func TestAWorkerLeaves(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, 300, slowly(10*time.Millisecond))
 	b.o.Pacing.Fixed, b.o.Pacing.Max = true, 20
 	b.start()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	wait := b.work(ctx, "w1", 20)
-	for b.api.seen() < 40 {
-		time.Sleep(time.Millisecond)
-	}
+	b.api.await(40)
 	cancel(fmt.Errorf("stopped by the test"))
 	if _, err := wait(); err != nil {
 		t.Error(err)
@@ -187,6 +189,7 @@ func TestAWorkerLeaves(t *testing.T) {
 }
 
 func TestASpendCapStopsAll(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, 500, nil)
 	b.api.play = func(nth int, id string, w http.ResponseWriter, r *http.Request) {
 		if b.api.seen() > 60 {
@@ -235,13 +238,12 @@ func TestASpendCapStopsAll(t *testing.T) {
 
 // What the queue loses is fed again.
 func TestAPurgedQueueIsFedAgain(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, 400, slowly(5*time.Millisecond))
 	b.o.Pacing.Fixed, b.o.Pacing.Max, b.o.Window = true, 10, 400
 	b.start()
 	b.work(context.Background(), "w1", 10)
-	for b.api.seen() < 50 {
-		time.Sleep(time.Millisecond)
-	}
+	b.api.await(50)
 	s, err := b.lead.js.Stream(context.Background(), b.lead.workStream())
 	if err != nil {
 		t.Fatal(err)
@@ -255,6 +257,7 @@ func TestAPurgedQueueIsFedAgain(t *testing.T) {
 }
 
 func TestAPromptThatNoMessageHolds(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, 3, kind)
 	b.c.Items = withPrompt(3, 1, "item q1 "+strings.Repeat("x", 9<<20))
 	b.start()

@@ -44,6 +44,7 @@ type api struct {
 	play func(nth int, id string, w http.ResponseWriter, r *http.Request)
 
 	mu    sync.Mutex
+	asked sync.Cond // signals each request
 	nth   map[string]int
 	calls []call
 	wire  int
@@ -72,6 +73,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.calls = append(a.calls, call{id, time.Now()})
 	a.wire++
 	a.peak = max(a.peak, a.wire)
+	a.asked.Broadcast()
 	a.mu.Unlock()
 	defer func() {
 		a.mu.Lock()
@@ -119,6 +121,7 @@ func lines(n int) func() iter.Seq2[*input.Item, error] {
 func newBench(t *testing.T, n int, play func(nth int, id string, w http.ResponseWriter, r *http.Request)) *bench {
 	t.Helper()
 	b := &bench{t: t, n: n, api: &api{play: play, nth: map[string]int{}}, out: filepath.Join(t.TempDir(), "out.jsonl")}
+	b.api.asked.L = &b.api.mu
 	b.serve()
 	web := httptest.NewServer(b.api)
 	t.Cleanup(web.Close)
@@ -265,10 +268,13 @@ func (a *api) seen() int {
 	return len(a.calls)
 }
 
-func (a *api) inFlight() int {
+// await returns when the API has seen n requests.
+func (a *api) await(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.wire
+	for len(a.calls) < n {
+		a.asked.Wait()
+	}
 }
 
 // withPrompt is lines with one prompt replaced.

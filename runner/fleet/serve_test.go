@@ -20,6 +20,7 @@ import (
 )
 
 func TestServeBeyondLoopbackNeedsATokenAndTLS(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		o    ServeOptions
 		want string
@@ -44,6 +45,7 @@ func TestServeBeyondLoopbackNeedsATokenAndTLS(t *testing.T) {
 }
 
 func TestATokenIsAsked(t *testing.T) {
+	t.Parallel()
 	b := &bench{t: t}
 	b.serve()
 	_, err := Connect(context.Background(), Options{URL: "nats://" + b.server.Addr(), Run: "test", Wait: time.Millisecond})
@@ -61,6 +63,7 @@ func TestATokenIsAsked(t *testing.T) {
 }
 
 func TestConnectRefuses(t *testing.T) {
+	t.Parallel()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true})
 	if err != nil {
 		t.Fatal(err)
@@ -98,6 +101,7 @@ func TestConnectRefuses(t *testing.T) {
 }
 
 func TestTwoCoordinators(t *testing.T) {
+	t.Parallel()
 	b := &bench{t: t}
 	b.serve()
 	first, err := b.connect().Lead(context.Background(), false)
@@ -128,6 +132,7 @@ func TestTwoCoordinators(t *testing.T) {
 // A coordinator that died left rows with the server, a limit that was learned, and
 // items in the queue: the next one goes on with all three.
 func TestTheNextCoordinatorGoesOn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, 200, kind)
 	b.o.Pacing = pacing.Config{Max: 100, Start: 33}
 	b.start()
@@ -139,16 +144,15 @@ func TestTheNextCoordinatorGoesOn(t *testing.T) {
 	next.o.Pacing.Start = 5
 	next.start()
 	next.awaitQueue()
-	if !next.coord.took {
-		t.Error("the run was begun anew")
-	}
-	for _, l := range next.coord.allLanes() {
-		if l.limit != 33 {
-			t.Errorf("got limit %d, want 33 as it was", l.limit)
-		}
+	var s runner.Status
+	if next.coord.Survey(&s); s.Limit != 33 {
+		t.Errorf("got limit %d, want 33 as it was", s.Limit)
 	}
 	next.work(context.Background(), "w1", 50)
 	rows := next.end()
+	if !next.coord.took {
+		t.Error("the run was begun anew")
+	}
 	next.want(rows, output.OK, 200)
 	next.sent(rows)
 }
@@ -156,21 +160,16 @@ func TestTheNextCoordinatorGoesOn(t *testing.T) {
 // awaitQueue waits until the first items are stored.
 func (b *bench) awaitQueue() {
 	b.t.Helper()
-	for range 1000 {
-		if b.coord.ctxReady() {
-			if s, err := b.lead.js.Stream(context.Background(), b.lead.workStream()); err == nil && s.CachedInfo().State.Msgs > 100 {
-				return
-			}
+	ticks := time.NewTicker(5 * time.Millisecond)
+	defer ticks.Stop()
+	for range 2000 {
+		s, err := b.lead.js.Stream(context.Background(), b.lead.workStream())
+		if err == nil && s.CachedInfo().State.Msgs > 100 && len(b.coord.allLanes()) > 0 {
+			return
 		}
-		time.Sleep(5 * time.Millisecond)
+		<-ticks.C
 	}
 	b.t.Fatal("nothing was fed")
-}
-
-func (c *Coordinator) ctxReady() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.lanes) > 0
 }
 
 // crash ends the coordinator without a word to anybody.
@@ -183,6 +182,7 @@ func (b *bench) crash() {
 }
 
 func TestRecordKeepsEveryByte(t *testing.T) {
+	t.Parallel()
 	for it := range withPrompt(3, 1, "<&>\u2028 \"é\"") {
 		it.Body, it.Metadata, it.Params = []byte(`{"a" : 1.50,  "b":"<x>"}`), []byte(`{"m": [1, 2]}`), []byte(`{"p":1e3}`)
 		data, err := json.Marshal(record{Item: toWire(it)})
@@ -202,14 +202,13 @@ func TestRecordKeepsEveryByte(t *testing.T) {
 }
 
 func TestStatusAndHand(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, 2000, slowly(5*time.Millisecond))
 	b.o.Pacing.Fixed, b.o.Pacing.Max = true, 4
 	b.start()
 	b.work(context.Background(), "w1", 10)
 	ctx, c := context.Background(), b.connect()
-	for b.api.seen() < 20 {
-		time.Sleep(time.Millisecond)
-	}
+	b.api.await(20)
 	if err := c.Pause(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -230,9 +229,7 @@ func TestStatusAndHand(t *testing.T) {
 	if err := c.Unpause(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for b.api.seen() < seen+20 {
-		time.Sleep(time.Millisecond)
-	}
+	b.api.await(seen + 20)
 	if err := c.Abort(ctx); err != nil {
 		t.Fatal(err)
 	}
