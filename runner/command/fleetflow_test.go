@@ -208,7 +208,7 @@ func TestFleetScheduled(t *testing.T) {
 		}
 		mu.Unlock()
 		if nth == 1 {
-			proofRefuse(w, 500, strconv.Itoa(int(hint.Seconds())), "api_error", "a passing fault")
+			proofRefuse(w, 409, strconv.Itoa(int(hint.Seconds())), "api_error", "a conflict, which is no outage")
 			return
 		}
 		proofAnswer(w)

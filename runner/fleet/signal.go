@@ -147,7 +147,25 @@ func (w *worker) openLane(ctx context.Context, lane string) {
 	pulls, stop := context.WithCancel(ctx)
 	context.AfterFunc(w.hard, stop)
 	p.stop = stop
-	w.pulls.Go(func() { p.run(pulls) })
+	w.pulls.Go(func() {
+		w.firstLimit(pulls, lane)
+		p.run(pulls)
+	})
+}
+
+// firstLimit asks for the lane's limit, which is told only now and then.
+func (w *worker) firstLimit(ctx context.Context, lane string) {
+	ctx, cancel := context.WithTimeout(ctx, oneTry)
+	defer cancel()
+	c, err := w.js.Consumer(ctx, w.workStream(), consumerOf(lane))
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.limits[lane] == 0 {
+		w.limits[lane] = c.CachedInfo().Config.MaxAckPending
+	}
 }
 
 // stopPulls fetches nothing more.

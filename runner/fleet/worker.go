@@ -187,8 +187,8 @@ func (c *Conn) join(ctx context.Context, o WorkerOptions) (*worker, error) {
 			return nil, err
 		}
 		if !said {
-			w.log.Info("waiting for the run to begin", "run", c.run)
 			said = true
+			defer time.AfterFunc(time.Second, func() { w.log.Info("waiting for the run to begin", "run", c.run) }).Stop()
 		}
 		if err := sleep(ctx, 200*time.Millisecond); err != nil {
 			return nil, err
