@@ -83,6 +83,8 @@ func TestShard(t *testing.T) {
 		{"a/b", nil, shard{}, "0 ≤ i < n"},
 		{"auto", slurm, shard{6, 16}, ""},
 		{"auto", step, shard{2, 3}, ""},
+		{"auto", map[string]string{"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_MIN": "3", "SLURM_ARRAY_TASK_MAX": "7", "SLURM_ARRAY_TASK_COUNT": "2"}, shard{}, "has gaps"},
+		{"auto", map[string]string{"SLURM_ARRAY_TASK_ID": "9", "SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_MAX": "9", "SLURM_ARRAY_TASK_STEP": "4", "SLURM_ARRAY_TASK_COUNT": "3"}, shard{2, 3}, ""},
 		{"auto", nil, shard{}, "neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX"},
 		{"auto", map[string]string{"JOB_COMPLETION_INDEX": "3"}, shard{}, "how many parts"},
 		{"auto/8", map[string]string{"JOB_COMPLETION_INDEX": "3"}, shard{3, 8}, ""},

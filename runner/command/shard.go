@@ -48,6 +48,10 @@ func autoShard(of string, getenv func(string) string) (shard, error) {
 		step := max(1, number("SLURM_ARRAY_TASK_STEP", 1))
 		i = (number("SLURM_ARRAY_TASK_ID", -1) - number("SLURM_ARRAY_TASK_MIN", 0)) / step
 		n = number("SLURM_ARRAY_TASK_COUNT", 0)
+		if last := number("SLURM_ARRAY_TASK_MAX", -1); last >= 0 && n > 0 && (last-number("SLURM_ARRAY_TASK_MIN", 0))/step+1 != n {
+			return shard{}, usagef("--shard auto: the array has gaps, so its tasks' parts can't be told").
+				hint("name the part: --shard $SLURM_ARRAY_TASK_ID/16, with the n of the first run")
+		}
 	case getenv("JOB_COMPLETION_INDEX") != "":
 		i = number("JOB_COMPLETION_INDEX", -1)
 		n = number("JOB_COMPLETIONS", 0)
