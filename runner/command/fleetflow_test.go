@@ -60,14 +60,13 @@ func TestFleetWaiters(t *testing.T) {
 	rate := func(share int) float64 {
 		p := newProof(t, items, func(_ *proofAPI, nth int, id string, w http.ResponseWriter, r *http.Request) {
 			n, _ := strconv.Atoi(strings.TrimPrefix(id, "q"))
-			if !after(r, 100*time.Millisecond) {
-				return
-			}
 			if share > 0 && nth == 1 && n%share == 0 { // a conflict: no outage, whatever comes in a row
 				proofRefuse(w, 409, "10", "api_error", "a passing fault")
 				return
 			}
-			proofAnswer(w)
+			if after(r, 100*time.Millisecond) {
+				proofAnswer(w)
+			}
 		})
 		p.api.waits = share > 0
 		p.flags = append(p.flags, "--fixed", "--concurrency", "50")

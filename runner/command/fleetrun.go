@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -85,13 +86,14 @@ func fleetRun(e *env, o *options, f *fleetOptions, prompts string) error {
 	if !o.quiet {
 		s.announce()
 	}
+	h.begun = true
 	x, rep, err := s.execute(ctx, stop)
 	if err != nil {
 		return s.abandon(ctx, stop, err)
 	}
-	err = x.finish(rep, stop)
-	h.clean = true
-	return err
+	// Rows that could not be written are still in the store.
+	h.clean = rep.Reason != runner.WriteFailed && rep.Reason != runner.Internal
+	return x.finish(rep, stop)
 }
 
 // allowed refuses what a fleet can't do.
@@ -124,6 +126,8 @@ type fleetHandle struct {
 	lead   *fleet.Lead
 	sync   *os.File
 	plain  json.RawMessage // settings for other workers
+	made   bool            // the store was not there before
+	begun  bool            // something may be in it
 	clean  bool            // the run has ended in an orderly way
 }
 
@@ -174,6 +178,9 @@ func (h *fleetHandle) serve() error {
 		return outputError(err)
 	}
 	h.store = h.s.out + ".fleet"
+	if _, err := os.Stat(h.store); errors.Is(err, fs.ErrNotExist) {
+		h.made = true
+	}
 	if h.server, err = fleet.Serve(fleet.ServeOptions{Store: h.store, Token: fleet.NewToken()}); err != nil {
 		return usagef("%w", err).hint("is another fleet run writing to %s?", h.s.out)
 	}
@@ -328,7 +335,7 @@ func (h *fleetHandle) close() {
 	}
 	if h.server != nil {
 		h.server.Stop()
-		if h.clean {
+		if h.clean || h.made && !h.begun {
 			os.RemoveAll(h.store)
 		}
 	}

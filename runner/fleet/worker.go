@@ -2,14 +2,10 @@ package fleet
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,130 +155,6 @@ func (w *worker) conclude(rep runner.Report) (runner.Report, error) {
 		return rep, errRemoved
 	}
 	return rep, nil
-}
-
-// join waits for the run's config and registers.
-func (c *Conn) join(ctx context.Context, o WorkerOptions) (*worker, error) {
-	w := &worker{
-		Conn: c, o: o, log: o.Log, held: map[int]*held{}, keys: map[string]*held{},
-		lanes: map[string]*puller{}, cool: map[string]time.Time{}, limits: map[string]int{},
-	}
-	if w.log == nil {
-		w.log = slog.New(slog.DiscardHandler)
-	}
-	if w.o.Concurrency == 0 {
-		w.o.Concurrency = 256
-	}
-	if w.o.ID == "" {
-		w.o.ID = workerID()
-	}
-	w.items = make(chan *held, 64*1024)
-	w.most = int(c.nc.MaxPayload()) - 1024
-	for said := false; ; {
-		err := w.readConfig(ctx)
-		if err == nil && !w.waits(ctx) {
-			break
-		}
-		if err != nil && !missing(err) {
-			return nil, err
-		}
-		if !said {
-			said = true
-			defer time.AfterFunc(time.Second, func() { w.log.Info("waiting for the run to begin", "run", c.run) }).Stop()
-		}
-		if err := sleep(ctx, 200*time.Millisecond); err != nil {
-			return nil, err
-		}
-	}
-	return w, w.checkClock(ctx)
-}
-
-// missing says that a bucket, stream or key is not there (yet).
-func missing(err error) bool {
-	return errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrKeyNotFound) ||
-		errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, nats.ErrNoResponders) // a direct get while the stream is deleted, or the server starts
-}
-
-func (w *worker) readConfig(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, oneTry)
-	defer cancel()
-	var err error
-	if w.kv, err = w.js.KeyValue(ctx, w.bucket()); err != nil {
-		return err
-	}
-	if w.lead, err = w.js.KeyValue(ctx, w.leadBucket()); err != nil {
-		return err
-	}
-	e, err := w.kv.Get(ctx, "config")
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(e.Value(), &w.config)
-}
-
-// waits says that the config is of a run that has ended, and that another is to
-// come: it was stopped before its end, or a coordinator is there to begin anew.
-func (w *worker) waits(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, oneTry)
-	defer cancel()
-	var end ending
-	if err := readKey(ctx, w.kv, abortKey(w.config.Epoch), &end); !errors.Is(err, jetstream.ErrKeyNotFound) {
-		return true
-	}
-	switch err := readKey(ctx, w.kv, doneKey(w.config.Epoch), &end); {
-	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return false
-	case err != nil || end.Reason != runner.Finished:
-		return true
-	}
-	_, err := w.lead.Get(ctx, "leader")
-	return err == nil
-}
-
-func workerID() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "worker"
-	}
-	host, _, _ = strings.Cut(host, ".")
-	safe := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
-			return r
-		}
-		return '-'
-	}, host)
-	var b [3]byte
-	rand.Read(b[:]) // never fails
-	return safe + "-" + hex.EncodeToString(b[:])
-}
-
-// checkClock registers the worker and compares clocks with what the server
-// stamped on that.
-func (w *worker) checkClock(ctx context.Context) error {
-	off, err := clockOffset(ctx, w.lead, "worker."+w.o.ID)
-	if err != nil {
-		return err
-	}
-	if off.Abs() > mostSkew {
-		return fmt.Errorf("the clock here differs from the NATS server's by %v; a fleet needs %v or less", off.Round(time.Millisecond), mostSkew)
-	}
-	w.offset = off
-	return nil
-}
-
-// clockOffset is the server's clock minus ours, as exact as a round trip.
-func clockOffset(ctx context.Context, kv jetstream.KeyValue, key string) (time.Duration, error) {
-	before := time.Now()
-	if _, err := kv.Put(ctx, key, []byte(before.UTC().Format(time.RFC3339Nano))); err != nil {
-		return 0, err
-	}
-	half := time.Since(before) / 2
-	e, err := kv.Get(ctx, key)
-	if err != nil {
-		return 0, err
-	}
-	return e.Created().Sub(before.Add(half)), nil
 }
 
 // now is the server's clock.
