@@ -106,8 +106,7 @@ func TestLongWaitsAreScheduled(t *testing.T) {
 // An API that asks for a wait gets it from all workers.
 func TestACooldownIsShared(t *testing.T) {
 	t.Parallel()
-	var b *bench
-	b = newBench(t, 200, func(nth int, id string, w http.ResponseWriter, _ *http.Request) {
+	b := newBench(t, 200, func(nth int, id string, w http.ResponseWriter, _ *http.Request) {
 		if id == "q50" && nth == 1 {
 			w.Header().Set("Retry-After", "1")
 			refuse(w, 429, "rate_limit_error", "slow down")
