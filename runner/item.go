@@ -63,7 +63,7 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 	if x.err != nil && (x.err.Class != provider.Canceled || l.last == nil) {
 		l.last = x.err
 	}
-	l.r.settle(l.task, x.usage, x.unsent || x.usage.Known)
+	l.r.settle(l.task, x.usage, x.unsent || x.usage.Known || x.refused())
 	hint := l.r.hintOf(x, v)
 	switch v.act { // before the permit is free: nothing more may be launched
 	case shutLane:

@@ -51,6 +51,9 @@ func (r *Runner) reserve(t *task) (ok bool, settled <-chan struct{}) {
 	return false, m.settled
 }
 
+// refused says that the API answered with an error of its own, which nobody bills.
+func (x *exchange) refused() bool { return x.status > 0 && x.status/100 != 2 }
+
 // settle gives a reservation back for what the request cost; known is false
 // where it may have been billed and nobody said how much.
 func (r *Runner) settle(t *task, u provider.Usage, known bool) {
