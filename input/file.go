@@ -44,6 +44,14 @@ type File struct {
 	checked atomic.Bool              // ids were found to be unique
 	header  atomic.Pointer[[]string] // of a CSV file, once read
 	ids     atomic.Pointer[registry] // of the Items begun last, for Reject
+	unnamed atomic.Bool              // a line without an id was seen
+	from    place                    // where Items begins
+}
+
+// place is where an item's line is; the zero place is the beginning.
+type place struct {
+	index, line int
+	off         int64
 }
 
 const (

@@ -25,13 +25,14 @@ func (f *File) parser() *parser {
 // iterations at a time are independent.
 func (f *File) Items() iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
-		src, done, err := f.source(1, 0)
+		src, done, err := f.source(f.from.line+1, f.from.off)
 		if err != nil {
 			yield(nil, f.readError(err))
 			return
 		}
 		defer done()
 		reg := newRegistry(f, f.checked.Load())
+		reg.index = f.from.index
 		f.ids.Store(reg)
 		p, c := f.parser(), &chunk{}
 		for {
@@ -57,6 +58,18 @@ func (f *File) Items() iter.Seq2[*Item, error] {
 			c.release()
 		}
 	}
+}
+
+// Begin makes Items begin at it, an item that Check has seen: those before it
+// need no work. It reports false, and changes nothing, where that can't be done:
+// in a pipe, an archive, a CSV file, where bad lines are let through, or where the
+// id of a line depends on those before it. Not to be called beside Items.
+func (f *File) Begin(it *Item) bool {
+	if !f.checked.Load() || f.unnamed.Load() || f.csv || f.kind != plain || f.pipe != nil || f.o.LetThrough {
+		return false
+	}
+	f.from = place{index: it.Index, line: it.Line - 1, off: it.Offset}
+	return true
 }
 
 func (f *File) readError(err error) error {

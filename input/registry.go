@@ -59,6 +59,7 @@ func (r *registry) admit(it *Item, bad *LineError) *LineError {
 	}
 	if bad == nil {
 		if !it.has {
+			r.f.unnamed.Store(true)
 			it.ID, it.Key = r.contentID(it.sum)
 		}
 		return nil

@@ -41,6 +41,9 @@ type Price struct{ Input, Output, CacheRead, CacheWrite float64 }
 // Config says what to run and within which bounds. Zero values mean: no bound,
 // off, or the default that the field names.
 type Config struct {
+	// Skipped counts, by the status of their rows, items before those that Items
+	// yields; nil: none.
+	Skipped map[output.Status]int
 	// Items yields the lines in order. An error ends the reading: an
 	// *input.LineError or what the system said.
 	Items iter.Seq2[*input.Item, error]

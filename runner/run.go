@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -90,6 +91,7 @@ func New(c Config) *Runner {
 	if r.transport == nil {
 		r.transport = NewTransport(c.Pacing.Max)
 	}
+	maps.Copy(r.skipped, c.Skipped)
 	r.guard.off = c.NoFailFast
 	r.money.settled = make(chan struct{})
 	r.group.SetLimit(r.mostOpen)

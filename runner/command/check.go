@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"llmbatch/input"
@@ -21,6 +22,9 @@ type found struct {
 	lanes      map[string]bool       // provider and model of the items that need work
 	ids        int                   // of --only-ids that were seen
 	family     string                // the last good line's provider
+
+	first  *input.Item           // the first that needs work; only its place is set
+	before map[output.Status]int // rows of the items before it
 }
 
 // mostNamed is how many lines an error names.
@@ -86,7 +90,13 @@ func (s *session) compare(it *input.Item, hash uint64) error {
 	if done {
 		return nil
 	}
-	f.todo++
+	if f.todo++; f.todo == 1 {
+		f.first = &input.Item{Index: it.Index, Line: it.Line, Offset: it.Offset}
+		f.before = maps.Clone(f.old)
+		if ok {
+			f.before[row.Status]--
+		}
+	}
 	if it.Bad != nil {
 		return nil
 	}

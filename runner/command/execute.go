@@ -132,6 +132,7 @@ func (x *execution) config() runner.Config {
 		Seed: o.seed, Scrub: x.router.scrubber(), Log: x.logger(), UserAgent: "llmbatch/" + version(),
 		OnRow: x.onRow,
 	}
+	x.passOver(&c)
 	if o.verbose {
 		c.Pacing.Log = func(ch pacing.Change) {
 			c.Log.Debug("limit", "from", ch.From, "to", ch.To, "reason", ch.Reason, "detail", ch.Detail)
@@ -160,6 +161,18 @@ func (x *execution) config() runner.Config {
 	}
 	x.sink(&c)
 	return c
+}
+
+// passOver lets the run begin at the first item that needs work: the check has
+// read those before it.
+func (x *execution) passOver(c *runner.Config) {
+	f := &x.found
+	switch {
+	case f.items > 0 && f.todo == 0:
+		c.Items, c.Skipped = func(func(*input.Item, error) bool) {}, f.old
+	case f.first != nil && x.in.Begin(f.first):
+		c.Skipped = f.before
+	}
 }
 
 // itemsToRun are the session's items. What the check does for a file is done here
