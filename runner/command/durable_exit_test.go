@@ -160,9 +160,10 @@ func TestTwoInterruptsThenTheRest(t *testing.T) {
 	s := newStory(t, 6)
 	p := s.launch(launch{}, s.args("slow", "--concurrency", "3", "--fixed")...)
 	until(t, "three requests", func() bool { return s.mock.Stats().InFlight == 3 })
-	_ = p.Process.Signal(os.Interrupt)
-	_ = p.Process.Signal(syscall.SIGTERM)
-	s.expect(p.code(), p.said.String(), 130, "stopping now", "interrupted; 0 of 6 items")
+	stop := insist(p.Process)
+	code := p.code()
+	stop()
+	s.expect(code, p.said.String(), 130, "stopping now", "interrupted; 0 of 6 items")
 	if m := s.rows(); len(m) != 3 || count(m, "aborted") != 3 {
 		t.Errorf("got %+v, want the three open items aborted", m)
 	}
