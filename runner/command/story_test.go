@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -24,6 +25,10 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv("LLMBATCH_TEST_AS_MAIN") == "1" {
 		os.Exit(command.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set("12") // most stories wait; few compute
 	}
 	os.Exit(m.Run())
 }
