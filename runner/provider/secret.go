@@ -120,28 +120,49 @@ func (s *Scrubber) String(v string) string {
 
 // replace writes b anew, with the secret hidden.
 func (x secret) replace(b []byte) []byte {
-	if !x.alone {
-		return bytes.ReplaceAll(b, x.value, []byte(hidden))
-	}
 	var out []byte
+	kept := 0 // what is in out of b
 	for from := 0; ; {
 		i := bytes.Index(b[from:], x.value)
 		if i < 0 {
 			if out == nil {
 				return b
 			}
-			return append(out, b[from:]...)
+			return append(out, b[kept:]...)
 		}
 		i += from
 		end := i + len(x.value)
-		out = append(out, b[from:i]...)
-		if i > 0 && wordByte(b[i-1]) || end < len(b) && wordByte(b[end]) {
-			out = append(out, b[i:end]...)
-		} else {
-			out = append(out, hidden...)
+		if x.alone && (i > 0 && wordByte(b[i-1]) || end < len(b) && wordByte(b[end])) || inEscape(b[:i], b[i]) {
+			from = i + 1
+			continue
 		}
-		from = end
+		out = append(append(out, b[kept:i]...), hidden...)
+		kept, from = end, end
 	}
+}
+
+// inEscape says that c, which follows before, belongs to an escape of a JSON
+// string: what it begins is then no secret, and hiding it would break the string.
+func inEscape(before []byte, c byte) bool {
+	if bytes.IndexByte([]byte(`"\/bfnrtu`), c) >= 0 && slashes(before)%2 == 1 {
+		return true
+	}
+	for n := 0; n < 4 && n < len(before); n++ {
+		switch d := before[len(before)-1-n]; {
+		case d == 'u':
+			return slashes(before[:len(before)-1-n])%2 == 1 && hexByte(c)
+		case !hexByte(d):
+			return false
+		}
+	}
+	return false
+}
+
+// slashes counts the backslashes at the end of b.
+func slashes(b []byte) int { return len(b) - len(bytes.TrimRight(b, `\\`)) }
+
+func hexByte(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
 func wordByte(c byte) bool {

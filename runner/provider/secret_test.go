@@ -48,6 +48,8 @@ func TestScrubber(t *testing.T) {
 // A row that is valid JSON stays so.
 func FuzzScrubber(f *testing.F) {
 	f.Add("sk-secret-12345678", "the key sk-secret-12345678 is wrong")
+	f.Add("0000000000000000", "\x10")
+	f.Add("nabcdefgh-12345678", "\nabcdefgh-12345678\\n")
 	f.Add("tok/en+\"<12345>\\", "a tok/en+\"<12345>\\ b")
 	f.Fuzz(func(t *testing.T, key, message string) {
 		row, err := json.Marshal(map[string]string{"m": message + key})
