@@ -309,7 +309,8 @@ type proofRow struct {
 	}
 }
 
-// say prints a figure beside what it has to be.
+// say prints a figure beside what it has to be. ok is a wider bound: on a machine
+// that others use too, the figure is for the eye.
 func (p *fleetProof) say(ok bool, format string, args ...any) {
 	p.t.Helper()
 	line := fmt.Sprintf(format, args...)
