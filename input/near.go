@@ -5,19 +5,19 @@ package input
 func nearest(s string, names []string) string {
 	best, near := "", min(2, len(s)/2)+1
 	for _, n := range names {
-		if d := edits(s, n); d < near {
+		if len(s) > 40 || len(n) > 40 {
+			continue // a text, not a name
+		}
+		if d := Distance(s, n); d < near {
 			best, near = n, d
 		}
 	}
 	return best
 }
 
-// edits counts the insertions, deletions, replacements and swaps of neighbours
-// that make b of a. Names longer than 40 bytes are near nothing.
-func edits(a, b string) int {
-	if len(a) > 40 || len(b) > 40 {
-		return 100
-	}
+// Distance counts the bytes to insert, delete, replace or swap with their
+// neighbour to make b of a (optimal string alignment).
+func Distance(a, b string) int {
 	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -227,7 +226,7 @@ func (m Remote) Leave(it *input.Item, p Progress, laneClosed bool) {
 	if t.key == "" {
 		t.key = idempotencyKey(m.r.c.Salt, it.Key, t.hash)
 	}
-	l := &life{task: t, r: m.r, rnd: rand.New(rand.NewPCG(m.r.c.Seed, uint64(it.Index)))}
+	l := &life{task: t, r: m.r}
 	l.take(&p)
 	if laneClosed {
 		l.finish(output.GaveUp, l.last, "lane_closed")

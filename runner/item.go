@@ -184,7 +184,7 @@ func (l *life) again(x exchange, v verdict, fb pacing.Feedback, hint time.Durati
 	if d.GiveUp == "" && !fb.Gate.IsZero() {
 		if g := l.r.c.Retry.Fits(fb.Gate.Add(-gateJitter), s); g.GiveUp != "" {
 			d = g
-		} else if g.Wait > d.Wait && d.Wait == 0 && d.Reason == "immediate" {
+		} else if g.Wait > 0 && d.Reason == "immediate" {
 			d.Reason = "gate"
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"llmbatch/input"
 )
 
 // askedFor reads "help COMMAND" as "COMMAND --help", and "version" as --version.
@@ -175,7 +177,7 @@ func nearest(word string, candidates []string) string {
 	word = strings.ReplaceAll(strings.ToLower(word), "_", "-")
 	best, least := "", 1+max(1, len(word)/3)
 	for _, c := range candidates {
-		d := distance(word, c)
+		d := input.Distance(word, c)
 		if d > 0 && len(word) > 3 && (strings.HasPrefix(c, word) || strings.HasSuffix(c, word)) {
 			d = 1
 		}
@@ -184,28 +186,4 @@ func nearest(word string, candidates []string) string {
 		}
 	}
 	return best
-}
-
-// distance counts the letters to insert, delete, replace or swap with their
-// neighbour (optimal string alignment).
-func distance(a, b string) int {
-	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row, next = row, next, before
-	}
-	return row[len(b)]
 }
