@@ -207,7 +207,7 @@ func TestProxy(t *testing.T) {
 // tunnel joins the client to host.
 func tunnel(t *testing.T, w http.ResponseWriter, host string) {
 	_ = http.NewResponseController(w).Flush()
-	client, _, err := http.NewResponseController(w).Hijack()
+	client, early, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		t.Error(err)
 		return
@@ -219,6 +219,6 @@ func tunnel(t *testing.T, w http.ResponseWriter, host string) {
 		return
 	}
 	defer server.Close()
-	go func() { _, _ = io.Copy(server, client) }()
+	go func() { _, _ = io.Copy(server, early) }() // the server may have read the client's first bytes already
 	_, _ = io.Copy(client, server)
 }
