@@ -17,8 +17,9 @@ const groupFleet = "Fleet"
 
 const fleetDescription = `One machine, nothing to install:
   llmbatch fleet run prompts.jsonl --model MODEL
-More machines: a NATS server that all of them reach, one fleet run, any number of workers:
-  llmbatch fleet serve --store DIR --listen HOST:4222 --token-file F --tls-cert F --tls-key F
+More machines: a NATS server that all of them reach, one fleet run, workers:
+  llmbatch fleet serve --store DIR --listen HOST:4222 \
+           --token-file F --tls-cert F --tls-key F
   llmbatch fleet run prompts.jsonl --model MODEL --nats URL --run NAME
   llmbatch fleet worker --nats URL --run NAME
 Keys never pass through NATS: each worker has its own in its environment.`
@@ -133,7 +134,7 @@ func noArgs(c *cli.Context) error {
 func fleetServeCommand(e *env) *cli.Command {
 	f := &fleetOptions{}
 	return &cli.Command{
-		Name: "serve", Usage: "serve NATS JetStream for a fleet (any nats-server from 2.12 on will do as well)",
+		Name: "serve", Usage: "serve NATS for a fleet, as any nats-server from 2.12 can",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Category: groupFleet, Name: "store", Destination: &f.store, Usage: "`DIR`: where the streams are kept"},
 			&cli.StringFlag{Category: groupFleet, Name: "listen", Value: "127.0.0.1:4222", Destination: &f.listen, Usage: "`ADDR`: beyond loopback it needs a token and TLS"},

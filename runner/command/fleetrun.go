@@ -22,6 +22,11 @@ import (
 	"llmbatch/runner/fleet"
 )
 
+const fleetRunDescription = `PROMPTS is a file of prompts as on one machine, but no pipe: what the queue
+loses is read again. Without --nats a server is started here, with one worker:
+one command, nothing to install. With it the requests are made by workers, each
+a "fleet worker" on any host. The same command again does only the rest.`
+
 func fleetRunCommand(e *env) *cli.Command {
 	o, f := &options{}, &fleetOptions{}
 	flags := withoutFlag(runFlags(o), "shard")
@@ -34,8 +39,8 @@ func fleetRunCommand(e *env) *cli.Command {
 		&cli.IntFlag{Category: groupFleet, Name: "replicas", Value: 1, Destination: &f.replicas, Usage: "`N`: copies of the streams, in a cluster of NATS servers"},
 	)
 	return &cli.Command{
-		Name: "run", Usage: "feed, control and collect a run; without --nats also its one worker", ArgsUsage: "PROMPTS",
-		Description: runDescription,
+		Name: "run", Usage: "feed and collect a run; without --nats also do its work", ArgsUsage: "PROMPTS",
+		Description: fleetRunDescription,
 		Flags:       flags,
 		Action: withSettings(e, o, func(c *cli.Context) error {
 			prompts, err := oneArg(c, "PROMPTS")

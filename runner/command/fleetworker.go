@@ -171,7 +171,7 @@ func fleetWorkerCommand(e *env) *cli.Command {
 		&cli.BoolFlag{Category: groupSeen, Name: "verbose", Aliases: []string{"v"}, Destination: &o.verbose, Usage: "log each attempt"},
 	)
 	return &cli.Command{
-		Name: "worker", Usage: "make requests of a run until it ends; waits for a run that has not begun", Flags: flags,
+		Name: "worker", Usage: "make a run's requests until it ends; wait for its start", Flags: flags,
 		Action: func(c *cli.Context) error {
 			if err := noArgs(c); err != nil {
 				return err
