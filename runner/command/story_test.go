@@ -165,10 +165,15 @@ func TestStories(t *testing.T) {
 		{name: "500 no retry", scenario: "500-no-retry", code: 1, requests: 1, exact: true, status: "gave_up"},
 		{name: "400 force retry", scenario: "400-force-retry", requests: 2, exact: true, status: "ok"},
 		{name: "drop", scenario: "drop", flags: "--max-errors 3", code: 1, requests: 3, exact: true, status: "gave_up", reason: "max_errors"},
-		{name: "slow", scenario: "slow", flags: "--attempt-timeout 1s --max-errors 3", code: 1, requests: 3, exact: true, status: "gave_up", reason: "max_errors"},
+		{name: "slow", scenario: "slow", flags: "--attempt-timeout 2s --max-errors 3", code: 1, requests: 3, status: "gave_up", reason: "max_errors",
+			check: func(s *story, m map[string]row) {
+				if n := len(m[`"q0"`].Attempts); n != 3 { // on a busy machine one may end before it is on the wire
+					s.Errorf("%d attempts, want 3", n)
+				}
+			}},
 		{name: "drip", scenario: "drip", requests: 1, exact: true, status: "ok"},
 		{name: "limit3", scenario: "limit3", lines: 12, requests: 18, status: "ok"},
-		{name: "refused at first", scenario: "ok", flags: "--start-concurrency 40", lines: 2000, requests: 4000, status: "ok"},
+		{name: "refused at first", scenario: "ok", flags: "--start-concurrency 40", lines: 1500, requests: 3000, status: "ok"},
 		{name: "stream ok", scenario: "sse_ok", flags: "--stream", requests: 1, exact: true, status: "ok"},
 		// C20: a clean end without terminal evidence is no answer.
 		{name: "stream eof", scenario: "sse_eof", flags: "--stream --max-errors 2", code: 1, requests: 2, exact: true, status: "gave_up", reason: "max_errors"},
@@ -190,7 +195,7 @@ func TestStories(t *testing.T) {
 			if code != c.code {
 				t.Errorf("exit %d, want %d:\n%s", code, c.code, said)
 			}
-			if d := time.Since(start); d > 20*time.Second {
+			if d := time.Since(start); d > time.Minute {
 				t.Errorf("took %s", d)
 			}
 			m := s.rows()
@@ -279,7 +284,8 @@ func TestSignals(t *testing.T) {
 	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			s := newStory(t, 200)
+			const all = 800
+			s := newStory(t, all)
 			cmd, said := s.process("ok?latency=200ms", "--concurrency", "16", "--fixed")
 			s.served(40)
 			_ = cmd.Process.Signal(sig)
@@ -289,15 +295,15 @@ func TestSignals(t *testing.T) {
 			}
 			m := s.rows()
 			done := count(m, "ok")
-			if len(m) != done || done < 40 || done == 200 {
+			if len(m) != done || done < 40 || done == all {
 				t.Errorf("%d rows, %d ok: what was on the wire should have drained", len(m), done)
 			}
 			before := s.mock.Stats().Count
 			if code, said := s.run("ok?latency=1ms"); code != 0 {
 				t.Errorf("the next run: exit %d:\n%s", code, said)
 			}
-			if n := s.mock.Stats().Count - before; n != 200-done {
-				t.Errorf("the next run sent %d, want %d", n, 200-done)
+			if n := s.mock.Stats().Count - before; n != all-done {
+				t.Errorf("the next run sent %d, want %d", n, all-done)
 			}
 		})
 	}
