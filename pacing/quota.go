@@ -2,6 +2,7 @@ package pacing
 
 import (
 	"cmp"
+	"math"
 	"time"
 )
 
@@ -170,13 +171,13 @@ func (q *quota) report(now time.Duration, f *flight, h Quota, o Outcome) {
 	}
 	fresh := b.limit == 0
 	b.seen = max(b.seen, h.Remaining)
-	rate := b.pace(h)
+	rate := b.pace(h, now-f.at)
 	if reset := now + max(h.Reset, 0); b.whole && (fresh || b.reset == never || (reset-b.reset).Abs() > time.Second) {
 		b.reset = reset
 	}
 	most := h.Remaining - b.expected
 	if !b.whole {
-		most += rate * (now - f.at).Seconds()
+		most = min(most+rate*(now-f.at).Seconds(), max(b.seen, h.Limit/60))
 	}
 	least := most - (q.spent[h.Resource] - f.before[h.Resource])
 	if fresh {
@@ -195,9 +196,12 @@ func (q *quota) report(now time.Duration, f *flight, h Quota, o Outcome) {
 
 // pace is the refill rate that a report shows. All these limits are a minute's.
 // What is used up against the limit, or against the most that was ever left,
-// comes back until the reset: if neither is a minute's rate within a factor of
-// three, the bucket refills all at once, at its reset.
-func (b *bucket) pace(h Quota) float64 {
+// comes back until the reset. The report may be as old as its request and its
+// instant may be rounded to a second, so that shows only a range: a minute's rate
+// within it stays, else the nearest end is taken. If neither range comes within a
+// factor of three of a minute's rate, the bucket refills all at once, at its
+// reset.
+func (b *bucket) pace(h Quota, age time.Duration) float64 {
 	minute := h.Limit / 60
 	known := minute
 	if b.limit > 0 && !b.whole {
@@ -210,9 +214,14 @@ func (b *bucket) pace(h Quota) float64 {
 	if h.Remaining <= 0 { // the true level may be below zero: the ratio means nothing
 		return known
 	}
-	for _, seen := range []float64{used / h.Reset.Seconds(), (b.seen - h.Remaining) / h.Reset.Seconds()} {
-		if seen <= 3*minute && seen >= minute/3 {
-			return seen
+	longest, shortest := (h.Reset + age + time.Second).Seconds(), (h.Reset - time.Second).Seconds()
+	for _, used := range []float64{used, b.seen - h.Remaining} {
+		least, most := used/longest, math.Inf(1)
+		if shortest > 0 {
+			most = used / shortest
+		}
+		if least <= 3*minute && most >= minute/3 {
+			return max(least, min(minute, most))
 		}
 	}
 	if b.seen-h.Remaining > 0.05*b.seen || b.seen > h.Limit/2 {

@@ -88,6 +88,43 @@ func TestLyingHeadersDoNotStall(t *testing.T) {
 	}
 }
 
+// An instant rounded to a second, as of a request's admission, shows a range of
+// rates only: a minute's rate within it stays.
+func TestRateFromReset(t *testing.T) {
+	for _, tt := range []struct {
+		what        string
+		quota       Quota // Reset as it stands when the answer comes
+		age         time.Duration
+		least, most float64 // a second; 0 and 0: it refills at once
+	}{
+		{"exact", Quota{Requests, 600, 300, 30 * time.Second}, 0, 10, 10},
+		{"rounded down by 0.9 s", Quota{Requests, 6000, 5900, 600 * time.Millisecond}, 0, 100, 100},
+		{"20 s old", Quota{Requests, 600, 300, 10 * time.Second}, 20 * time.Second, 10, 10},
+		{"20 s old, as of the end", Quota{Requests, 600, 300, 30 * time.Second}, 20 * time.Second, 10, 10},
+		{"20 a second for certain", Quota{Requests, 600, 300, 15 * time.Second}, 0, 18, 20},
+		{"5 a second for certain", Quota{Requests, 600, 300, time.Minute}, 0, 5, 5.2},
+		{"a term that ends", Quota{Requests, 600, 100, 2 * time.Second}, 4 * time.Second, 0, 0},
+		{"a term that began", Quota{Requests, 600, 500, 55 * time.Second}, 0, 0, 0},
+	} {
+		b := &bucket{seen: tt.quota.Limit}
+		if got := b.pace(tt.quota, tt.age); !b.whole && (got < tt.least || got > tt.most) || b.whole != (tt.most == 0) {
+			t.Errorf("%s: got %.2f a second (whole: %t), want %v to %v", tt.what, got, b.whole, tt.least, tt.most)
+		}
+	}
+}
+
+// A report says nothing of the time in which its bucket was full: what came in
+// then is not there.
+func TestReportNeverFillsBeyondTheBucket(t *testing.T) {
+	d := newDesk(t, Config{})
+	f := d.launch()
+	d.wait(20 * time.Second)
+	d.l.done(d.now, f, Outcome{Signal: Good, Quota: []Quota{{Requests, 6000, 99, 0}}})
+	if got := d.l.quota.buckets[Requests].left; got > 100 {
+		t.Errorf("got %.0f left of a bucket that never showed more than 99, want ≤ 100", got)
+	}
+}
+
 func TestKnownLimitsArePaced(t *testing.T) {
 	for _, tt := range []struct {
 		rpm, tpm   float64

@@ -132,6 +132,7 @@ type rateServer struct {
 	silent   bool // no Retry-After
 	headers  bool
 	early    bool  // headers are as of admission
+	coarse   bool  // resets are whole seconds of the clock, rounded down
 	shown    *tank // the headers of requests show this one instead
 	round    float64
 	minute   float64 // reported as the limit of requests instead of the burst
@@ -162,7 +163,16 @@ func (s *rateServer) wait(j *job) float64 {
 	return w
 }
 
-func (s *rateServer) report() []Quota {
+// full is how long until the bucket is full, as the header tells it at t.
+func (s *rateServer) full(t float64, b *tank) float64 {
+	d := (b.most - b.level) / b.rate
+	if s.coarse {
+		d = math.Floor(t+d) - t
+	}
+	return max(0, d)
+}
+
+func (s *rateServer) report(t float64) []Quota {
 	if !s.headers {
 		return nil
 	}
@@ -187,7 +197,7 @@ func (s *rateServer) report() []Quota {
 			limit = s.minute
 		}
 		out = append(out, Quota{Resource: Resource(i), Limit: limit, Remaining: left,
-			Reset: seconds(max(0, (b.most-b.level)/b.rate))})
+			Reset: seconds(s.full(t, b))})
 	}
 	return out
 }
@@ -202,7 +212,7 @@ func (s *rateServer) arrive(t float64, j *job) verdict {
 		if s.silent {
 			v.hint = -1
 		}
-		v.quota = s.report()
+		v.quota = s.report(t)
 		return v
 	}
 	c := s.needs(j)
@@ -221,7 +231,7 @@ func (s *rateServer) arrive(t float64, j *job) verdict {
 		if s.early0 == nil {
 			s.early0 = map[int][]Quota{}
 		}
-		s.early0[j.id] = s.report()
+		s.early0[j.id] = s.report(t)
 	}
 	return admit(j.service)
 }
@@ -241,9 +251,14 @@ func (s *rateServer) finish(t float64, j *job) []Quota {
 	if s.early {
 		q := s.early0[j.id]
 		delete(s.early0, j.id)
+		if s.coarse { // an instant, which has come nearer since
+			for i := range q {
+				q[i].Reset = max(0, q[i].Reset-seconds(j.service))
+			}
+		}
 		return q
 	}
-	return s.report()
+	return s.report(t)
 }
 
 func (s *rateServer) peek(t float64, j *job, _ int) (bool, float64) {
@@ -347,45 +362,3 @@ func (s *queueServer) arrive(t float64, j *job) verdict {
 func (s *queueServer) finish(float64, *job) []Quota { s.inFlight--; return nil }
 
 func (s *queueServer) peek(_ float64, _ *job, n int) (bool, float64) { return n < s.slots+1, forever }
-
-// work describes the items of a model. Times are in seconds.
-type work struct {
-	n             int
-	median, sigma float64 // of the service
-	network       float64 // one way
-	refusal       float64 // median time a refusal takes in the server
-	trickle       int     // the first so many come at perSecond, the rest at once
-	perSecond     float64
-	limit, start  int // Config.Max (0: 512), Config.Start
-	fixed         bool
-	rpm, tpm      float64
-}
-
-func (w work) mean() float64 { return w.median*math.Exp(w.sigma*w.sigma/2) + 2*w.network }
-
-// llm has the latencies and tokens of a chat model, fast is the same at 50 ms.
-func llm(n int) work {
-	return work{n: n, median: 4, sigma: 0.8, network: 0.02, refusal: 0.03}
-}
-
-func fast(n int) work {
-	return work{n: n, median: 0.05, sigma: 0.5, network: 0.001, refusal: 0.003}
-}
-
-func (w work) jobs(seed uint64) []*job {
-	r := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
-	draw := func(median, sigma float64) float64 { return median * math.Exp(sigma*r.NormFloat64()) }
-	out := make([]*job, w.n)
-	for i := range out {
-		j := &job{id: i, maxOutput: 1024}
-		j.service = draw(w.median, w.sigma)
-		j.in = math.Floor(draw(800, 0.8)) + 1
-		j.out = min(math.Floor(draw(250, 0.7))+1, j.maxOutput)
-		j.guess = math.Floor(draw(j.in, 0.2)) + 1
-		if w.trickle > 0 {
-			j.from = float64(min(i, w.trickle)) / w.perSecond
-		}
-		out[i] = j
-	}
-	return out
-}
