@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -303,17 +304,20 @@ func writeSummary(path string, stdout io.Writer, sum report.Summary) error {
 	return writeWhole(path, data)
 }
 
-// writeWhole writes a file so that a reader never sees a part of it.
-func writeWhole(path string, data []byte) error {
+// writeWhole writes a file that only its owner may read so that a reader never
+// sees a part of it.
+func writeWhole(path string, data []byte) error { return writeWholeAs(path, data, 0o600) }
+
+func writeWholeAs(path string, data []byte, mode fs.FileMode) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return os.WriteFile(path, data, 0o600) // a device or a pipe
+		return os.WriteFile(path, data, mode) // a device or a pipe
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Close())
+	err = errors.Join(err, f.Chmod(mode), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

@@ -3,11 +3,10 @@ package command
 import (
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"llmbatch/output"
 	"llmbatch/runner"
@@ -19,13 +18,13 @@ const metricsEvery = 15 * time.Second
 // metrics shows a run to Prometheus, over HTTP or in a file for node_exporter. A
 // nil one shows nothing.
 type metrics struct {
-	registry *prometheus.Registry
-	items    *prometheus.CounterVec
-	attempts *prometheus.CounterVec
-	waits    *prometheus.CounterVec
-	tokens   *prometheus.CounterVec
-	cost     prometheus.Counter
-	latency  *prometheus.HistogramVec
+	families []*family // in the order of their names
+	items    *family
+	attempts *family
+	waits    *family
+	tokens   *family
+	cost     *family
+	latency  *family
 
 	file   string
 	server *http.Server
@@ -46,7 +45,7 @@ func startMetrics(o *options, status func() runner.Status) (*metrics, error) {
 		}
 	}
 	if m.file != "" {
-		if err := prometheus.WriteToTextfile(m.file, m.registry); err != nil {
+		if err := m.write(); err != nil {
 			return nil, usagef("--metrics-textfile: %w", err)
 		}
 		m.writer.Go(m.rewrite)
@@ -55,22 +54,16 @@ func startMetrics(o *options, status func() runner.Status) (*metrics, error) {
 }
 
 func newMetrics(status func() runner.Status) *metrics {
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		items:    counters("llmbatch_items_total", "Final rows by status.", "status"),
-		attempts: counters("llmbatch_attempts_total", "Attempts of items that have a final row, by outcome.", "outcome"),
-		waits:    counters("llmbatch_wait_seconds_total", "Time that items waited between attempts, by reason.", "reason"),
-		tokens:   counters("llmbatch_tokens_total", "Tokens billed, by kind.", "kind"),
-		cost:     prometheus.NewCounter(prometheus.CounterOpts{Name: "llmbatch_cost_total", Help: "Cost in the unit of the prices."}),
-		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "llmbatch_attempt_duration_seconds", Help: "Duration of attempts, by outcome.",
-			Buckets: prometheus.ExponentialBuckets(0.05, 2, 14),
-		}, []string{"outcome"}),
-	}
-	m.registry.MustRegister(m.items, m.attempts, m.waits, m.tokens, m.cost, m.latency)
+	m := &metrics{}
+	m.items = m.family("llmbatch_items_total", "Final rows by status.", "counter", "status")
+	m.attempts = m.family("llmbatch_attempts_total", "Attempts of items that have a final row, by outcome.", "counter", "outcome")
+	m.waits = m.family("llmbatch_wait_seconds_total", "Time that items waited between attempts, by reason.", "counter", "reason")
+	m.tokens = m.family("llmbatch_tokens_total", "Tokens billed, by kind.", "counter", "kind")
+	m.cost = m.family("llmbatch_cost_total", "Cost in the unit of the prices.", "counter", "")
+	m.latency = m.family("llmbatch_attempt_duration_seconds", "Duration of attempts, by outcome.", "histogram", "outcome")
+	m.cost.add("", 0)
 	gauge := func(name, help string, value func(runner.Status) float64) {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
-			func() float64 { return value(status()) }))
+		m.family(name, help, "gauge", "").now = func() float64 { return value(status()) }
 	}
 	gauge("llmbatch_in_flight", "Requests on the wire.", func(s runner.Status) float64 { return float64(s.InFlight) })
 	gauge("llmbatch_limit", "Requests that may be on the wire, over all lanes.", func(s runner.Status) float64 { return float64(s.Limit) })
@@ -84,11 +77,8 @@ func newMetrics(status func() runner.Status) *metrics {
 		}
 		return max(0, time.Until(s.Gate).Seconds())
 	})
+	slices.SortFunc(m.families, func(a, b *family) int { return strings.Compare(a.name, b.name) })
 	return m
-}
-
-func counters(name, help, label string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 }
 
 func (m *metrics) serve(addr string) error {
@@ -100,7 +90,7 @@ func (m *metrics) serve(addr string) error {
 		return usagef("--metrics-addr: %w", err).hint("such as 127.0.0.1:9464")
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", m)
 	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	m.writer.Go(func() { m.server.Serve(l) }) // returns when closed
 	return nil
@@ -113,7 +103,7 @@ func (m *metrics) rewrite() {
 		select {
 		case <-tick.C:
 			// A failure now may pass; the one at the end is reported.
-			_ = prometheus.WriteToTextfile(m.file, m.registry)
+			_ = m.write()
 		case <-m.over:
 			return
 		}
@@ -125,16 +115,16 @@ func (m *metrics) row(r *output.Result) {
 	if m == nil {
 		return
 	}
-	m.items.WithLabelValues(string(r.Status)).Inc()
+	m.items.add(string(r.Status), 1)
 	for _, a := range r.Attempts {
-		m.attempts.WithLabelValues(a.Outcome).Inc()
-		m.latency.WithLabelValues(a.Outcome).Observe(a.Duration.Seconds())
+		m.attempts.add(a.Outcome, 1)
+		m.latency.observe(a.Outcome, a.Duration.Seconds())
 		if a.Wait > 0 {
-			m.waits.WithLabelValues(a.WaitReason).Add(a.Wait.Seconds())
+			m.waits.add(a.WaitReason, a.Wait.Seconds())
 		}
 		m.usage(a.Usage)
 	}
-	m.cost.Add(r.Cost)
+	m.cost.add("", r.Cost)
 }
 
 func (m *metrics) usage(u output.Usage) {
@@ -142,7 +132,7 @@ func (m *metrics) usage(u output.Usage) {
 		"input": u.InputTokens, "output": u.OutputTokens, "cache_read": u.CacheReadTokens, "cache_write": u.CacheWriteTokens,
 	} {
 		if n > 0 {
-			m.tokens.WithLabelValues(kind).Add(float64(n))
+			m.tokens.add(kind, float64(n))
 		}
 	}
 }
@@ -160,5 +150,5 @@ func (m *metrics) finish() error {
 	if m.file == "" {
 		return nil
 	}
-	return prometheus.WriteToTextfile(m.file, m.registry)
+	return m.write()
 }
