@@ -173,6 +173,9 @@ func (m Remote) Accept(res *output.Result, earlier int) {
 		m.r.write(res)
 		return
 	}
+	if res.GiveUpReason == "run_budget" {
+		m.r.cutByEnd.Store(true)
+	}
 	m.r.emit(res)
 }
 

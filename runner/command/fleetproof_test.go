@@ -48,6 +48,7 @@ type proofAPI struct {
 	play func(a *proofAPI, nth int, id string, w http.ResponseWriter, r *http.Request)
 
 	mu    sync.Mutex
+	asked sync.Cond // signals each request
 	nth   map[string]int
 	calls []proofCall
 	wire  int
@@ -70,6 +71,7 @@ func (a *proofAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.calls = append(a.calls, proofCall{id, time.Now()})
 	a.wire++
 	a.peak = max(a.peak, a.wire)
+	a.asked.Broadcast()
 	a.mu.Unlock()
 	defer func() {
 		a.mu.Lock()
@@ -83,6 +85,15 @@ func (a *proofAPI) seen() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.calls)
+}
+
+// await returns when the API has seen n requests.
+func (a *proofAPI) await(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.calls) < n {
+		a.asked.Wait()
+	}
 }
 
 // takePeak returns the most requests at once since the last call.
@@ -134,6 +145,7 @@ func newProof(t *testing.T, items int, play func(*proofAPI, int, string, http.Re
 		t.Fatal(err)
 	}
 	p := &fleetProof{t: t, dir: t.TempDir(), exe: exe, api: &proofAPI{play: play, nth: map[string]int{}}}
+	p.api.asked.L = &p.api.mu
 	p.web = httptest.NewServer(p.api)
 	t.Cleanup(p.web.Close)
 	f, err := os.Create(p.path("p.jsonl"))
@@ -301,11 +313,10 @@ func (p *fleetProof) rows(name string) (byStatus map[string]int, list []proofRow
 
 type proofRow struct {
 	ID, Status string
+	Cost       float64
 	Attempts   []struct {
-		StartedAt  time.Time `json:"started_at"`
-		DurationMS int       `json:"duration_ms"`
-		Status     int
-		Worker     string
+		Attempt         int
+		Outcome, Worker string
 	}
 }
 

@@ -35,9 +35,9 @@ func (c *Conn) join(ctx context.Context, o WorkerOptions) (*worker, error) {
 	}
 	w.items = make(chan *held, 64*1024)
 	w.most = int(c.nc.MaxPayload()) - 1024
-	for said := false; ; {
+	for said, begun := false, time.Now(); ; {
 		err := w.readConfig(ctx)
-		if err == nil && !w.waits(ctx) {
+		if err == nil && !w.waits(ctx, time.Since(begun)) {
 			break
 		}
 		if err != nil && !missing(err) {
@@ -78,9 +78,14 @@ func (w *worker) readConfig(ctx context.Context) error {
 	return json.Unmarshal(e.Value(), &w.config)
 }
 
+// nextRun is how long a worker waits for the next coordinator where the run is
+// over: often the two are started together.
+const nextRun = 10 * time.Second
+
 // waits says that the config is of a run that has ended, and that another is to
-// come: it was stopped before its end, or a coordinator is there to begin anew.
-func (w *worker) waits(ctx context.Context) bool {
+// come: it was stopped before its end, or a coordinator is there to begin anew, or
+// may be soon.
+func (w *worker) waits(ctx context.Context, waited time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, oneTry)
 	defer cancel()
 	var end ending
@@ -94,7 +99,7 @@ func (w *worker) waits(ctx context.Context) bool {
 		return true
 	}
 	_, err := w.lead.Get(ctx, "leader")
-	return err == nil
+	return err == nil || waited < nextRun
 }
 
 func workerID() string {

@@ -30,6 +30,9 @@ func (c *Coordinator) stop(ctx context.Context) {
 	if !c.m.WriteFailed() {
 		c.sweep(ctx, "")
 	}
+	c.mu.Lock()
+	c.m.Unsent(c.missing)
+	c.mu.Unlock()
 	c.finish(end)
 }
 
