@@ -150,7 +150,8 @@ func flagError(c *cli.Context, err error) error {
 	if _, ok := errors.AsType[*failure](err); ok || errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	m := flagInMessage.FindStringSubmatch(err.Error())
+	inMessage := regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?-?([a-z][a-z-]*):`)
+	m := inMessage.FindStringSubmatch(err.Error())
 	if m == nil {
 		if names, ok := strings.CutPrefix(err.Error(), "Cannot use two forms of the same flag: "); ok {
 			return usagef("a flag is given in two forms: %s", names)
@@ -167,9 +168,6 @@ func flagError(c *cli.Context, err error) error {
 	}
 	return badValue("--"+f.Names()[0], value, f)
 }
-
-// flagInMessage finds value and flag in a message of the flag package.
-var flagInMessage = regexp.MustCompile(`^invalid (?:boolean )?value (".*") for (?:flag )?-?([a-z][a-z-]*):`)
 
 // nearest returns the candidate that word was most likely meant to be, "" if
 // none is close.

@@ -28,7 +28,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"regexp"
 	"strings"
 	"time"
 
@@ -59,7 +58,13 @@ type Conn struct {
 	js  jetstream.JetStream
 }
 
-var runName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// isRunName says whether a run may be called name: it becomes a part of subjects,
+// streams and files.
+func isRunName(name string) bool {
+	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-'
+	})
+}
 
 // leastLevel is the JetStream API level of nats-server 2.12, the first that can
 // schedule messages.
@@ -67,7 +72,7 @@ const leastLevel = 2
 
 // Connect reaches the server and checks that it can do what a fleet needs.
 func Connect(ctx context.Context, o Options) (*Conn, error) {
-	if !runName.MatchString(o.Run) {
+	if !isRunName(o.Run) {
 		return nil, fmt.Errorf("the run's name %q: want letters, digits, - and _, at most 64", o.Run)
 	}
 	opts := []nats.Option{

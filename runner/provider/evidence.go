@@ -112,12 +112,12 @@ func (s *signal) named(fallback int) int {
 		}
 	}
 	for _, w := range s.words {
-		if n, ok := statusOf[w]; ok {
+		if n := statusOf(w); n != 0 {
 			return n
 		}
 	}
 	for _, w := range s.inner {
-		if n, ok := statusOf[w]; ok && !s.quotes(w) {
+		if n := statusOf(w); n != 0 && !s.quotes(w) {
 			return n
 		}
 	}

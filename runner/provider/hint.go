@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -18,7 +19,7 @@ func (s *signal) hint() time.Duration {
 		return 0 // the expression below is slow, and most messages ask for nothing
 	}
 	var longest time.Duration
-	for _, m := range waitWords.FindAllStringSubmatch(text, 8) {
+	for _, m := range waitWords().FindAllStringSubmatch(text, 8) {
 		if !s.quotes(m[0]) {
 			longest = max(longest, wordsToDuration(m[1]))
 		}
@@ -83,18 +84,24 @@ func fromFloat(f float64, unit time.Duration) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
+// late compiles a pattern when it is first used: most runs never read an error, and
+// all of them start.
+func late(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
 // waitWords finds "try again in 6m0s", "retry in 38.2s", "retry after 37 seconds".
-var waitWords = regexp.MustCompile(
+var waitWords = late(
 	`\b(?:try again|retry|retrying|wait|available)(?: again)?(?: in| after| for)?(?: about)? ((?:\d{1,12}(?:\.\d{1,12})? ?(?:` + unitNames + `)(?: and |, | )?)+)`)
 
 const unitNames = `milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d`
 
-var oneUnit = regexp.MustCompile(`(\d+(?:\.\d+)?) ?(` + unitNames + `)`)
+var oneUnit = late(`(\d+(?:\.\d+)?) ?(` + unitNames + `)`)
 
 // wordsToDuration adds up what waitWords found.
 func wordsToDuration(v string) time.Duration {
 	var sum float64 // seconds
-	for _, m := range oneUnit.FindAllStringSubmatch(v, 8) {
+	for _, m := range oneUnit().FindAllStringSubmatch(v, 8) {
 		n, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
 			return 0
@@ -125,19 +132,19 @@ func (s *signal) regained() string {
 		return s.regain
 	}
 	for _, t := range s.texts {
-		if m := regainWords.FindStringSubmatch(t); m != nil {
+		if m := regainWords().FindStringSubmatch(t); m != nil {
 			return strings.TrimRight(clip(m[1], 60), " .,")
 		}
 	}
 	return ""
 }
 
-var regainWords = regexp.MustCompile(`(?i)regain access (?:on|at) ([0-9A-Za-z][0-9A-Za-z:, +-]*)`)
+var regainWords = late(`(?i)regain access (?:on|at) ([0-9A-Za-z][0-9A-Za-z:, +-]*)`)
 
 // quotaOfZero: Gemini's way to say that a model is not in the plan.
-var quotaOfZero = regexp.MustCompile(`\blimit: 0(?:[^0-9.,]|[.,](?:[^0-9]|$)|$)`)
+var quotaOfZero = late(`\blimit: 0(?:[^0-9.,]|[.,](?:[^0-9]|$)|$)`)
 
-var limitRequested = regexp.MustCompile(`\blimit:? ([0-9][0-9,]*)[,;]? .*?\brequested:? ([0-9][0-9,]*)`)
+var limitRequested = late(`\blimit:? ([0-9][0-9,]*)[,;]? .*?\brequested:? ([0-9][0-9,]*)`)
 
 // tooLargeForLimit says whether one request alone is more than its limit, which no
 // waiting cures. Message in lower case.
@@ -145,7 +152,7 @@ func tooLargeForLimit(message string) bool {
 	if !strings.Contains(message, "request too large") {
 		return false
 	}
-	m := limitRequested.FindStringSubmatch(message)
+	m := limitRequested().FindStringSubmatch(message)
 	if m == nil {
 		return strings.Contains(message, "request too large for")
 	}

@@ -184,26 +184,44 @@ var passing = []rule{
 }
 
 // statusOf is the status that a code or type names, for errors that come without
-// one of their own: in a 200, in a stream.
-var statusOf = map[string]int{
-	"invalid_request_error": 400, "invalid_request": 400, "badrequesterror": 400, "invalid_argument": 400,
-	"failed_precondition": 400, "context_length_exceeded": 400, "exceed_context_size_error": 400,
-	"content_policy_violation": 400, "content_filter": 400, "invalid_prompt": 400, "refusal": 400,
-	"authentication_error": 401, "authentication": 401, "invalid_api_key": 401, "unauthenticated": 401, "auth_error": 401,
-	"billing_error": 402, "payment_required": 402,
-	"permission_error": 403, "permission_denied": 403, "region_restricted": 403,
-	"not_found_error": 404, "not_found": 404, "notfounderror": 404, "model_not_found": 404, "no_endpoints": 404,
-	"timeout": 504, "timeout_error": 504, "deadline_exceeded": 504, "vector_store_timeout": 504,
-	"conflict_error": 409, "request_too_large": 413,
-	"rate_limit_error": 429, "rate_limit_exceeded": 429, "resource_exhausted": 429, "slow_down": 429,
-	"insufficient_quota": 429, "capacity_exhausted": 429, "too_many_requests": 429, "throttling_error": 429,
-	"ramp_limit_exceeded": 429, "resource_unavailable": 429,
-	"cancelled": 499,
-	"api_error": 500, "server_error": 500, "internal_server_error": 500, "internalservererror": 500, "internal": 500,
-	"server": 500, "unmapped": 500, "internal_error": 500,
-	"not_supported_error":  501,
-	"provider_unavailable": 502,
-	"unavailable":          503, "unavailable_error": 503, "service_unavailable_error": 503, "server_is_overloaded": 503,
-	"provider_overloaded": 503, "temporarily_unavailable": 503,
-	"overloaded_error": 529,
+// one of their own: in a 200, in a stream. 0: none.
+func statusOf(word string) int {
+	switch word {
+	case "invalid_request_error", "invalid_request", "badrequesterror", "invalid_argument", "failed_precondition",
+		"context_length_exceeded", "exceed_context_size_error", "content_policy_violation", "content_filter",
+		"invalid_prompt", "refusal":
+		return 400
+	case "authentication_error", "authentication", "invalid_api_key", "unauthenticated", "auth_error":
+		return 401
+	case "billing_error", "payment_required":
+		return 402
+	case "permission_error", "permission_denied", "region_restricted":
+		return 403
+	case "not_found_error", "not_found", "notfounderror", "model_not_found", "no_endpoints":
+		return 404
+	case "conflict_error":
+		return 409
+	case "request_too_large":
+		return 413
+	case "rate_limit_error", "rate_limit_exceeded", "resource_exhausted", "slow_down", "insufficient_quota",
+		"capacity_exhausted", "too_many_requests", "throttling_error", "ramp_limit_exceeded", "resource_unavailable":
+		return 429
+	case "cancelled":
+		return 499
+	case "api_error", "server_error", "internal_server_error", "internalservererror", "internal", "server", "unmapped",
+		"internal_error":
+		return 500
+	case "not_supported_error":
+		return 501
+	case "provider_unavailable":
+		return 502
+	case "unavailable", "unavailable_error", "service_unavailable_error", "server_is_overloaded", "provider_overloaded",
+		"temporarily_unavailable":
+		return 503
+	case "timeout", "timeout_error", "deadline_exceeded", "vector_store_timeout":
+		return 504
+	case "overloaded_error":
+		return 529
+	}
+	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -206,7 +207,7 @@ var (
 	containerNames = []string{"error", "errors", "details", "detail", "message", "metadata", "availability", "innererror",
 		"inner_error", "violations", "response"}
 	codeNames = []string{"error_code", "code", "error_type", "type", "status", "status_code", "reason", "limit_source"}
-	typeNames = map[string]bool{"type": true, "error_type": true, "status": true}
+	typeNames = []string{"type", "error_type", "status"}
 )
 
 // collectCodes takes the members that say what kind of error it is. What the row
@@ -222,7 +223,7 @@ func (s *signal) collectCodes(v map[string]any, inner bool) {
 		switch {
 		case name == "error_code" && !inner, name == "code" && s.code == "":
 			s.code = word
-		case typeNames[name] && s.typ == "" && err != nil:
+		case slices.Contains(typeNames, name) && s.typ == "" && err != nil:
 			s.typ = word
 		}
 		s.addWord(strings.ToLower(word), inner)
@@ -304,7 +305,7 @@ func (s *signal) addText(m string) {
 	if tooLargeForLimit(low) && !s.quotes("request too large") {
 		s.addWord("request_too_large_for_limit", false)
 	}
-	if strings.Contains(low, "limit: 0") && quotaOfZero.MatchString(low) && !s.quotes("limit: 0") {
+	if strings.Contains(low, "limit: 0") && quotaOfZero().MatchString(low) && !s.quotes("limit: 0") {
 		s.addWord("quota_of_zero", false)
 	}
 }
