@@ -5,31 +5,32 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 
 	"llmbatch/runner/command"
 )
 
 func main() {
 	if os.Getenv("GOGC") == "" {
-		roomyHeap()
+		roomyHeap(mostGrowth)
 	}
 	os.Exit(command.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
+
+// The heap grows by this much of what is live before it is collected, in percent.
+const leastGrowth, mostGrowth = 50, 200
 
 // roomyHeap lets the heap grow by 8 MB, or by half of what is live where that
 // is more, before it is collected, instead of by as much as is live. That is a few
 // megabytes in a plain run, whose goroutines would have their stacks shrunk
 // hundreds of times a minute, and tens where a million rows are indexed. It looks
-// again after each collection.
-func roomyHeap() {
-	const room, least, most = 8 << 20, 50, 200
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	percent := most
-	if n := live[0].Value.Uint64(); n > 0 {
-		percent = max(least, min(most, int(room*100/n)))
-	}
+// again after each collection; percent is what to begin with.
+func roomyHeap(percent int) {
 	debug.SetGCPercent(percent)
-	runtime.AddCleanup(new([32]byte), func(struct{}) { roomyHeap() }, struct{}{})
+	runtime.AddCleanup(new([32]byte), func(percent int) {
+		const room = 8 << 20
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		live := int(m.NextGC) * 100 / (100 + percent) // and a part of the stacks
+		roomyHeap(max(leastGrowth, min(mostGrowth, room*100/max(1, live))))
+	}, percent)
 }
