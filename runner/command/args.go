@@ -40,6 +40,7 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 		return nil, unknownCommand(app.Commands, args[1])
 	}
 	head, rest := args[:1+n], args[1+n:]
+	known := byName(cmd.Flags)
 	var flags, others []string
 	for i := 0; i < len(rest); i++ {
 		arg := rest[i]
@@ -52,7 +53,7 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 			continue
 		}
 		name, _, inline := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
-		f := lookup(cmd, name)
+		f := known[name]
 		if f == nil {
 			return nil, unknownFlag(cmd, arg)
 		}
@@ -83,6 +84,17 @@ func find(commands []*cli.Command, args []string) (cmd *cli.Command, n int) {
 		n++
 	}
 	return cmd, n
+}
+
+// byName are the flags under each of their names.
+func byName(flags []cli.Flag) map[string]cli.Flag {
+	m := make(map[string]cli.Flag, 2*len(flags))
+	for _, f := range flags {
+		for _, name := range f.Names() {
+			m[name] = f
+		}
+	}
+	return m
 }
 
 func lookup(cmd *cli.Command, name string) cli.Flag {

@@ -75,21 +75,18 @@ func run(args []string, e *env) (code int) {
 	return tell(e.stderr, err)
 }
 
-// newApp describes the whole command line. It is built anew for each call,
-// because the library keeps what it parsed in it.
+// newApp describes the command line. It is built anew for each call, because the
+// library keeps what it parsed in it.
 func newApp(e *env) *cli.App {
 	app := &cli.App{
-		Name:      "llmbatch",
-		Usage:     "run a file of prompts against an LLM API, to the end",
-		UsageText: "llmbatch COMMAND [flags] FILE",
-		Version:   version(),
-		Writer:    e.stdout,
-		ErrWriter: e.stderr,
-		Reader:    e.stdin,
-		Commands: []*cli.Command{
-			runCommand(e), planCommand(e), reportCommand(e), exportCommand(e), mergeCommand(e),
-			mockCommand(e), fleetCommand(e), schemaCommand(e), completionCommand(e), manCommand(e),
-		},
+		Name:                      "llmbatch",
+		Usage:                     "run a file of prompts against an LLM API, to the end",
+		UsageText:                 "llmbatch COMMAND [flags] FILE",
+		Version:                   version(),
+		Writer:                    e.stdout,
+		ErrWriter:                 e.stderr,
+		Reader:                    e.stdin,
+		Commands:                  commands(e),
 		Flags:                     []cli.Flag{helpFlag(), &cli.BoolFlag{Name: "version", Usage: "print the version"}},
 		HideHelp:                  true, // the library's own flags are variables that
 		HideVersion:               true, // it writes to: calls could not run side by side
@@ -109,6 +106,7 @@ func newApp(e *env) *cli.App {
 		}
 		app.CustomAppHelpTemplate = appHelpTemplate(app)
 	}
+	setUp(app)
 	app.Action = func(c *cli.Context) error {
 		if c.Bool("version") {
 			return writeOut(e.stdout, []byte("llmbatch version "+app.Version+"\n"))
@@ -122,10 +120,71 @@ func helpFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help", DisableDefaultText: true}
 }
 
-// asksHelp says whether the help texts may be wanted: making them is half of what
-// the command line costs a start.
+// commands are those of the program, in the order of --help. Where the first
+// argument names one, the others are not built: that is most of what the command
+// line costs a start.
+func commands(e *env) []*cli.Command {
+	all := []struct {
+		name  string
+		build func(*env) *cli.Command
+	}{
+		{"run", runCommand}, {"plan", planCommand}, {"report", reportCommand}, {"export", exportCommand}, {"merge", mergeCommand},
+		{"mock", mockCommand}, {"fleet", fleetCommand}, {"schema", schemaCommand}, {"completion", completionCommand}, {"man", manCommand},
+	}
+	named := ""
+	if n := len(e.args); n > 0 && e.args[0] != "man" && e.args[n-1] != completionFlag {
+		named = e.args[0]
+	}
+	var built []*cli.Command
+	for _, c := range all {
+		if c.name == named {
+			return []*cli.Command{c.build(e)}
+		}
+	}
+	for _, c := range all {
+		built = append(built, c.build(e))
+	}
+	return built
+}
+
+// setUp has the library prepare app without the two things that it does for each
+// of the flags, and that are of no use here: the categories of its own help, and,
+// between parsing and the action, the search for flags with an action, which asks
+// each whether it is set by way of all others.
+func setUp(app *cli.App) {
+	flags := make([][]cli.Flag, len(app.Commands))
+	for i, c := range app.Commands {
+		flags[i], c.Flags = c.Flags, nil
+	}
+	app.Setup()
+	for i, c := range app.Commands {
+		c.Flags = flags[i]
+		withoutFlagActions(c)
+		for _, sub := range c.Subcommands {
+			withoutFlagActions(sub)
+		}
+	}
+}
+
+func withoutFlagActions(c *cli.Command) {
+	flags, action := c.Flags, c.Action
+	c.Before = func(*cli.Context) error {
+		c.Flags = nil
+		return nil
+	}
+	c.Action = func(ctx *cli.Context) error {
+		c.Flags = flags
+		return action(ctx)
+	}
+}
+
+// asksHelp says whether the help texts may be wanted: making them costs as much
+// as all else of the command line.
 func asksHelp(args []string) bool {
-	return len(args) == 0 || slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(strings.TrimLeft(a, "-"), "h") })
+	return len(args) == 0 || args[0] == "help" || slices.ContainsFunc(args, func(a string) bool {
+		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		return strings.HasPrefix(a, "-") && (name == "h" || name == "help")
+	})
 }
 
 // version is what the build recorded, "(devel)" for a build from a checkout

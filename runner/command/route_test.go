@@ -18,7 +18,7 @@ func settled(t *testing.T, vars map[string]string, args ...string) (*options, *e
 	e := &env{getenv: func(name string) string { return vars[name] }, now: time.Now}
 	o := &options{}
 	app := newApp(&env{args: []string{"x"}, getenv: e.getenv, now: time.Now})
-	app.Commands[0].Flags = runFlags(o)
+	app.Commands[0].Flags, app.Commands[0].Before = runFlags(o), nil
 	app.Commands[0].Action = withSettings(e, o, func(*cli.Context) error { return nil })
 	all, err := arrange(app, append([]string{"llmbatch", "run", "x"}, args...))
 	if err == nil {
