@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -155,6 +156,11 @@ func fleetServeCommand(e *env) *cli.Command {
 	}
 }
 
+// serverMemory is when the server collects garbage at the latest. It reads and
+// writes blocks of up to 8 MB whose buffers it drops again: without a limit it has
+// 250 MB with 100,000 items waiting, and 400 after a restart with them.
+const serverMemory = 176 << 20
+
 func fleetServe(e *env, f *fleetOptions) error {
 	o := fleet.ServeOptions{Store: f.store, Listen: f.listen, Cert: f.cert, Key: f.key, Insecure: f.insecure, Verbose: f.json}
 	if o.Store == "" {
@@ -171,6 +177,9 @@ func fleetServe(e *env, f *fleetOptions) error {
 	}
 	if o.Token, err = readToken(f.tokenFile); err != nil {
 		return err
+	}
+	if e.getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(serverMemory)
 	}
 	sig := e.signals()
 	defer sig.release()

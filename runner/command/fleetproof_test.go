@@ -40,6 +40,7 @@ type fleetProof struct {
 	api    *proofAPI
 	web    *httptest.Server
 	flags  []string // of fleet run
+	beyond []string // flags with which the server listens to all
 	exe    string
 }
 
@@ -140,9 +141,12 @@ func steady(d time.Duration) func(*proofAPI, int, string, http.ResponseWriter, *
 
 func newProof(t *testing.T, items int, play func(*proofAPI, int, string, http.ResponseWriter, *http.Request)) *fleetProof {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	exe := os.Getenv("LLMBATCH_FLEET_BINARY") // what is released rather than the tests as it
+	if exe == "" {
+		var err error
+		if exe, err = os.Executable(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p := &fleetProof{t: t, dir: t.TempDir(), exe: exe, api: &proofAPI{play: play, nth: map[string]int{}}}
 	p.api.asked.L = &p.api.mu
@@ -204,8 +208,13 @@ func (p *fleetProof) serveNATS() {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		p.serve = []string{"fleet", "serve", "--store", p.path("nats"), "--listen", l.Addr().String()}
-		p.nats = "nats://" + l.Addr().String()
+		addr := l.Addr().String()
+		p.nats = "nats://" + addr
+		if p.beyond != nil {
+			p.nats = "tls://" + addr
+			addr = strings.Replace(addr, "127.0.0.1", "0.0.0.0", 1)
+		}
+		p.serve = append([]string{"fleet", "serve", "--store", p.path("nats"), "--listen", addr}, p.beyond...)
 		l.Close()
 		if outside := os.Getenv("LLMBATCH_NATS_SERVER"); outside != "" {
 			p.exe2(outside, l.Addr().String())
@@ -235,7 +244,8 @@ func (p *fleetProof) exe2(program, addr string) {
 func (p *fleetProof) awaitPort() {
 	p.t.Helper()
 	for range 1000 {
-		c, err := net.Dial("tcp", strings.TrimPrefix(p.nats, "nats://"))
+		_, addr, _ := strings.Cut(p.nats, "://")
+		c, err := net.Dial("tcp", addr)
 		if err == nil {
 			c.Close()
 			return

@@ -24,6 +24,7 @@ package fleet
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -110,7 +111,8 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// dial tries until wait is over: a server may still be starting.
+// dial tries until wait is over: a server may still be starting. One that
+// refuses us, or is not who it should be, stays so.
 func dial(ctx context.Context, url string, wait time.Duration, opts []nats.Option) (*nats.Conn, error) {
 	if wait == 0 {
 		wait = 10 * time.Second
@@ -121,7 +123,8 @@ func dial(ctx context.Context, url string, wait time.Duration, opts []nats.Optio
 		if err == nil {
 			return nc, nil
 		}
-		if time.Now().After(end) || errors.Is(err, nats.ErrAuthorization) {
+		_, stranger := errors.AsType[*tls.CertificateVerificationError](err)
+		if time.Now().After(end) || stranger || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrSecureConnRequired) {
 			return nil, fmt.Errorf("NATS at %s: %w", hideUser(url), err)
 		}
 		if err := sleep(ctx, 200*time.Millisecond); err != nil {

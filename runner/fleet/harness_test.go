@@ -141,9 +141,11 @@ func newBench(t *testing.T, n int, play func(nth int, id string, w http.Response
 	return b
 }
 
-func (b *bench) serve() {
+func (b *bench) serve() { b.serveWith(ServeOptions{Store: b.t.TempDir(), Token: NewToken()}) }
+
+func (b *bench) serveWith(o ServeOptions) {
 	b.t.Helper()
-	s, err := Serve(ServeOptions{Store: b.t.TempDir(), Token: NewToken()})
+	s, err := Serve(o)
 	if err != nil {
 		b.t.Fatal(err)
 	}

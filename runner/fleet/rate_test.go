@@ -34,9 +34,31 @@ func TestRate(t *testing.T) {
 	if mode == "long" {
 		n = 100_000
 	}
+	rate := measure(t, n, 256, ServeOptions{})
+	fmt.Printf("fleet: %d items of an API that answers at once: %.0f items/s (want 3,000 on two free cores)\n", n, rate)
+	if rate < 1000 {
+		t.Errorf("got %.0f items/s", rate)
+	}
+	alone := 1000 / measure(t, n/60, 1, ServeOptions{})
+	fmt.Printf("fleet: one item after the other: %.1f ms each (want 5 at most)\n", alone)
+	if alone > 100 {
+		t.Errorf("got %.1f ms", alone)
+	}
+	rate = measure(t, n/10, 256, ServeOptions{SyncAlways: true})
+	fmt.Printf("fleet: %d items, each message flushed to the disk first: %.0f items/s (want 300)\n", n/10, rate)
+	if rate < 100 {
+		t.Errorf("got %.0f items/s with --sync always", rate)
+	}
+}
+
+// measure returns how many items a second are done.
+func measure(t *testing.T, n, limit int, o ServeOptions) float64 {
+	t.Helper()
 	b := newBench(t, n, kind)
+	o.Store, o.Token = t.TempDir(), NewToken()
+	b.serveWith(o)
 	b.c.Transport = nothing{}
-	b.o.Pacing.Fixed, b.o.Pacing.Max = true, 256
+	b.o.Pacing.Fixed, b.o.Pacing.Max = true, limit
 	b.start()
 	file, err := os.Open(b.file.Path())
 	if err != nil {
@@ -50,8 +72,5 @@ func TestRate(t *testing.T) {
 	<-b.ended
 	rate := float64(n) / time.Since(begun).Seconds()
 	b.want(b.end(), output.OK, n)
-	fmt.Printf("fleet: %d items of an API that answers at once: %.0f items/s (want 3,000 on two free cores)\n", n, rate)
-	if rate < 1000 {
-		t.Errorf("got %.0f items/s", rate)
-	}
+	return rate
 }

@@ -44,6 +44,30 @@ func TestServeBeyondLoopbackNeedsATokenAndTLS(t *testing.T) {
 	}
 }
 
+func TestWhenTheStoreIsFlushed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		o        ServeOptions
+		interval time.Duration
+		always   bool
+	}{
+		{ServeOptions{}, 2 * time.Minute, false},
+		{ServeOptions{Sync: time.Second}, time.Second, false},
+		{ServeOptions{SyncAlways: true}, 2 * time.Minute, true},
+	} {
+		c.o.Store = t.TempDir()
+		s, err := Serve(c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.s.JetStreamConfig()
+		if got.SyncInterval != c.interval || got.SyncAlways != c.always {
+			t.Errorf("%+v: got each %v, always %v", c.o, got.SyncInterval, got.SyncAlways)
+		}
+		s.Stop()
+	}
+}
+
 func TestATokenIsAsked(t *testing.T) {
 	t.Parallel()
 	b := &bench{t: t}
