@@ -3,12 +3,14 @@ package output
 import (
 	"io/fs"
 	"runtime"
+	"sync"
 )
 
 // batch is rows that go to the kernel in one call. The goroutine of the first
 // one writes it, the others wait for that.
 type batch struct {
 	lines []byte
+	buf   *[]byte // where lines came from
 	rows  []waitingRow
 	done  chan struct{} // nil until somebody waits
 }
@@ -38,8 +40,9 @@ func (f *File) put(row []byte, w waitingRow) error {
 	f.join.Lock()
 	b := f.next
 	if b == nil {
-		b = &batch{lines: f.lines[:0]}
-		f.next, f.lines = b, nil
+		b = &batch{buf: lineBuffers.Get().(*[]byte)}
+		b.lines = (*b.buf)[:0]
+		f.next = b
 	} else if b.done == nil {
 		b.done = make(chan struct{})
 	}
@@ -62,14 +65,15 @@ func (f *File) put(row []byte, w waitingRow) error {
 		close(b.done)
 	}
 	f.mu.Unlock()
-	err := b.rows[0].err
-	f.join.Lock()
-	if cap(b.lines) <= keptBuffer {
-		f.lines = b.lines
+	if cap(b.lines) <= keptBuffer { // who waited looks at the rows only
+		*b.buf = b.lines
+		lineBuffers.Put(b.buf)
 	}
-	f.join.Unlock()
-	return err
+	return b.rows[0].err
 }
+
+// lineBuffers are those of batches.
+var lineBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // commit writes the rows of a batch at the end of the file, or keeps each
 // elsewhere.

@@ -23,9 +23,8 @@ type File struct {
 	syncErr atomic.Pointer[error]
 	synced  func() // tests: called after each fsync of the flusher
 
-	join  sync.Mutex
-	next  *batch // the rows that wait for mu, nil if none do
-	lines []byte // of the batch before, to be used again
+	join sync.Mutex
+	next *batch // the rows that wait for mu, nil if none do
 
 	mu      sync.Mutex
 	file    *os.File

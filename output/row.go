@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"math/bits"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -217,12 +218,8 @@ func appendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	start := 0
-	for i := 0; i < len(s); {
+	for i := plainText(s, 0); i < len(s); i = plainText(s, i) {
 		c := s[i]
-		if ' ' <= c && c < utf8.RuneSelf && c != '"' && c != '\\' {
-			i++
-			continue
-		}
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRuneInString(s[i:])
 			if r == utf8.RuneError && size == 1 {
@@ -249,4 +246,22 @@ func appendString(dst []byte, s string) []byte {
 		start = i
 	}
 	return append(append(dst, s[start:]...), '"')
+}
+
+// plainText returns the index of the next byte from i on that a JSON string may
+// not hold as it is or that begins a longer rune; len(s) if there is none. It
+// looks at eight bytes at a time.
+func plainText(s string, i int) int {
+	for ; i+8 <= len(s); i += 8 {
+		x := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		q, e := x^quotes, x^slashes
+		if hit := ((q-lowBits)&^q | (e-lowBits)&^e | (x-blankBits)&^x | x) & highBits; hit != 0 {
+			return i + bits.TrailingZeros64(hit)>>3
+		}
+	}
+	for i < len(s) && ' ' <= s[i] && s[i] < utf8.RuneSelf && s[i] != '"' && s[i] != '\\' {
+		i++
+	}
+	return i
 }
