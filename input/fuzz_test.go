@@ -63,6 +63,28 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
+// Valid agrees with jsontext, and compact values are those that compacting leaves alone.
+func FuzzValid(f *testing.F) {
+	for _, s := range append(seeds(f), `[1, 2]`, `"a b"`, `{"a":"\ud800"}`, `"\ud800\udc00"`, "[]\n", "", "1 ", "nul") {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		valid, tight := Valid(b)
+		v := jsontext.Value(bytes.Clone(b))
+		want := len(bytes.TrimSpace(b)) == len(b) && v.IsValid(jsontext.AllowDuplicateNames(true))
+		if valid != want {
+			t.Fatalf("%q: got valid %t, want %t", b, valid, want)
+		}
+		if !valid {
+			return
+		}
+		var c bytes.Buffer
+		if err := json.Compact(&c, b); err != nil || tight != bytes.Equal(c.Bytes(), b) {
+			t.Fatalf("%q: got compact %t; compacting it yields %q, %v", b, tight, c.Bytes(), err)
+		}
+	})
+}
+
 // What is read as an item holds the line's own bytes.
 func FuzzParse(f *testing.F) {
 	for _, s := range seeds(f) {

@@ -24,11 +24,20 @@ type member struct {
 // allocations that knows where each member is and where trouble began.
 // The bytes must be valid UTF-8.
 type scan struct {
-	b []byte
+	b      []byte
+	spaced bool // there is white space between tokens
 
 	at   int // of the trouble
 	msg  string
 	hint string
+}
+
+// Valid reports whether b is one JSON value (RFC 8259) in valid UTF-8 without
+// anything around it and without half a surrogate pair among its escapes, and
+// whether it has no white space between its tokens either.
+func Valid(b []byte) (valid, compact bool) {
+	s := scan{b: b}
+	return s.value(0, 0) == len(b) && utf8.Valid(b), !s.spaced
 }
 
 func (s *scan) fail(at int, msg string) int {
@@ -53,6 +62,7 @@ func space(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n'
 
 func (s *scan) skip(i int) int {
 	for i < len(s.b) && space(s.b[i]) {
+		s.spaced = true
 		i++
 	}
 	return i

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"llmbatch/input"
 	"llmbatch/runner/provider"
 )
 
@@ -39,7 +40,11 @@ func Answer(a provider.Answer) (json.RawMessage, *provider.Error) {
 	case b[0] != '{' && b[0] != '[':
 		return nil, Invalid(a, "the answer is not a JSON object: "+excerpt(b))
 	}
-	if jsontext.Value(b).IsValid(jsontext.AllowDuplicateNames(true)) {
+	valid, tight := input.Valid(b)
+	switch {
+	case valid && tight:
+		return b, nil
+	case valid:
 		return compact(b), nil
 	}
 	b = validUTF8(b)
@@ -119,27 +124,11 @@ func Wrapped(array []byte) []byte {
 
 // compact drops the white space between the tokens of valid JSON.
 func compact(b []byte) json.RawMessage {
-	if !spaced(b) {
-		return b
-	}
 	v := jsontext.Value(bytes.Clone(b))
 	if err := v.Compact(); err != nil {
 		return b
 	}
 	return json.RawMessage(v)
-}
-
-// spaced says that valid JSON has white space outside its strings.
-func spaced(b []byte) bool {
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			i += stringEnd(b[i:]) - 1
-		case ' ', '\n', '\r', '\t':
-			return true
-		}
-	}
-	return false
 }
 
 // validUTF8 replaces each invalid byte by U+FFFD.
