@@ -16,7 +16,7 @@ import (
 type life struct {
 	*task
 	r        *Runner
-	leash    *leash
+	sender   *sender
 	attempts []output.Attempt
 	errs     int
 	stale    int
@@ -120,11 +120,11 @@ func (l *life) exchange(p *pacing.Permit, body []byte) exchange {
 		a := &l.attempts[n-1]
 		a.Wait = now.Sub(a.StartedAt.Add(a.Duration))
 	}
-	ctx := l.leash.until(l.deadline(now), now)
-	defer l.leash.loose()
+	ctx := l.sender.until(l.deadline(now), now)
+	defer l.sender.loose()
 	l.r.onWire(+1)
 	defer l.r.onWire(-1)
-	return l.r.send(ctx, l.task, body)
+	return l.r.send(ctx, l.sender, l.task, body)
 }
 
 func (l *life) deadline(now time.Time) (d time.Time) {

@@ -48,6 +48,19 @@ func TestLeash(t *testing.T) {
 			t.Errorf("between attempts: got %v, want it open", err)
 		}
 
+		for _, c := range []struct{ before, after time.Duration }{{time.Second, time.Minute}, {time.Hour, time.Second}} {
+			s.until(time.Now().Add(c.before), time.Now())
+			s.loose()
+			s.until(time.Now().Add(c.after), time.Now())
+			if err := cause(c.after - time.Millisecond); err != nil {
+				t.Errorf("%v after an attempt of %v: got %v early, want it open", c.after, c.before, err)
+			}
+			if err := cause(time.Millisecond); !errors.Is(err, provider.ErrAttemptTimeout) {
+				t.Errorf("%v after an attempt of %v: got %v, want a timeout", c.after, c.before, err)
+			}
+			s.loose()
+		}
+
 		now = time.Now()
 		if err := s.until(now.Add(-time.Second), now).Err(); err == nil {
 			t.Error("a deadline in the past: got an open context, want none")

@@ -208,10 +208,10 @@ func (r *Runner) start(t *task, p *pacing.Permit) {
 		return
 	}
 	r.group.Go(func() error {
-		deadlines := leash{run: r.hard}
-		defer deadlines.drop()
+		s := sender{leash: leash{run: r.hard}}
+		defer s.drop()
 		for more := true; more; next, more = <-r.launches {
-			r.live(next, &deadlines)
+			r.live(next, &s)
 			r.idle.Add(1)
 			// The only lane has woken the dispatcher already, if that waits for a permit.
 			if open := r.open.Add(-1); open == int64(r.mostOpen)-1 || r.c.Lanes != 1 || r.c.Spend != nil {
@@ -223,9 +223,9 @@ func (r *Runner) start(t *task, p *pacing.Permit) {
 }
 
 // live makes the attempts of one item.
-func (r *Runner) live(first launch, s *leash) {
+func (r *Runner) live(first launch, s *sender) {
 	defer r.recovered()
-	l := &life{task: first.task, r: r, leash: s}
+	l := &life{task: first.task, r: r, sender: s}
 	l.run(first.permit)
 }
 

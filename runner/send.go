@@ -5,11 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -54,18 +51,19 @@ type exchange struct {
 
 // send makes one attempt and reads all of its answer. It never returns an
 // exchange that is neither an answer nor an error.
-func (r *Runner) send(ctx context.Context, t *task, body []byte) exchange {
+func (r *Runner) send(ctx context.Context, s *sender, t *task, body []byte) exchange {
 	x := exchange{started: time.Now()}
-	var w wire
-	req, err := t.lane.request(httptrace.WithClientTrace(ctx, w.trace()), t, body, r.c)
+	k, err := s.pack(ctx, t, body, &r.c)
 	if err != nil {
 		x.err, x.unsent = provider.FromTransport(err), true
 		return x
 	}
-	resp, err := r.transport.RoundTrip(req)
+	resp, err := r.transport.RoundTrip(k.req)
 	if err == nil {
 		x.read(ctx, r, t, resp)
+		s.unpack(k)
 	} else {
+		w := &k.wire
 		x.err = r.transportError(ctx, err)
 		x.unsent = w.unsent(x.err.Class)
 		x.stale = x.err.Class == provider.ConnectionError && (x.unsent && w.got && w.reused || goingAway(err))
@@ -228,39 +226,6 @@ func (r *Runner) transportError(ctx context.Context, err error) *provider.Error 
 		return &provider.Error{Class: provider.Canceled, Message: "cancelled: the run was stopped"}
 	}
 	return provider.FromTransport(cause)
-}
-
-// request builds the lane's request for a task. GetBody stays nil and the
-// idempotency header can't cause a replay by the transport.
-func (l *lane) request(ctx context.Context, t *task, body []byte, c Config) (*http.Request, error) {
-	u, err := l.url(t.call.Path)
-	if err != nil {
-		return nil, err
-	}
-	req := blank.WithContext(ctx)
-	req.Method, req.URL, req.Host, req.Header = t.call.Method, u, u.Host, l.header
-	sent := &outgoing{key: [1]string{t.key}}
-	if t.part > 0 { // the rest of an answer is another request
-		sent.key[0] += "-" + strconv.Itoa(t.part)
-	}
-	sent.body.Reset(body)
-	// Of another type, the transport would send the headers in a packet of their own.
-	req.Body, req.ContentLength = io.NopCloser(&sent.body), int64(len(body))
-	if c.IdempotencyHeader != "" {
-		req.Header = make(http.Header, len(l.header)+1)
-		maps.Copy(req.Header, l.header)
-		req.Header[http.CanonicalHeaderKey(c.IdempotencyHeader)] = sent.key[:]
-	}
-	return req, nil
-}
-
-// blank is what all requests have in common. It is never changed.
-var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-
-// outgoing is what a request of its own needs, in one piece.
-type outgoing struct {
-	body bytes.Reader
-	key  [1]string
 }
 
 // url joins the lane's base URL and a path, once for each path.

@@ -53,7 +53,9 @@ func (c *countingConn) Write(p []byte) (int, error) {
 type wire struct {
 	asked, got bool
 	reused     bool
+	shared     bool // HTTP/2
 	wrote      atomic.Bool
+	wroteAll   atomic.Bool   // body and all, without an error
 	conn       *countingConn // nil for HTTP/2, whose connections are shared
 	before     int64         // written to conn before this request
 }
@@ -66,6 +68,7 @@ func (w *wire) trace() *httptrace.ClientTrace {
 			c := i.Conn
 			for t, ok := c.(*tls.Conn); ok; t, ok = c.(*tls.Conn) {
 				if t.ConnectionState().NegotiatedProtocol == "h2" {
+					w.shared = true
 					return
 				}
 				c = t.NetConn()
@@ -75,8 +78,24 @@ func (w *wire) trace() *httptrace.ClientTrace {
 			}
 		},
 		WroteHeaders: func() { w.wrote.Store(true) },
+		WroteRequest: func(i httptrace.WroteRequestInfo) {
+			if i.Err == nil {
+				w.wroteAll.Store(true)
+			}
+		},
 	}
 }
+
+func (w *wire) reset() {
+	w.asked, w.got, w.reused, w.shared, w.conn, w.before = false, false, false, false, nil, 0
+	w.wrote.Store(false)
+	w.wroteAll.Store(false)
+}
+
+// done says that the transport needs nothing of a request whose answer has been
+// read and closed: RoundTripper asks no more than that, but a server may answer
+// before all of the request is there, and the rest is then still being written.
+func (w *wire) done() bool { return w.got && !w.shared && w.wroteAll.Load() }
 
 // unsent says that nothing of a request that failed reached the network.
 func (w *wire) unsent(c provider.Class) bool {

@@ -1,0 +1,73 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+)
+
+// sender is what one goroutine sends its requests with, one after another.
+type sender struct {
+	leash
+	kit *kit // nil until it is needed, or where net/http may still hold it
+}
+
+// kit is a request and what goes with it. It is used again for the next request
+// of the same lane once the answer's body is closed and all of the request is
+// written; only its body is new each time.
+type kit struct {
+	base context.Context
+	lane *lane
+	req  *http.Request
+	key  [1]string // idempotency key
+	wire wire
+}
+
+// blank is what all requests have in common. It is never changed.
+var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+
+func newKit(ctx context.Context, l *lane, idempotencyHeader string) *kit {
+	k := &kit{base: ctx, lane: l}
+	k.req = blank.WithContext(httptrace.WithClientTrace(ctx, k.wire.trace()))
+	k.req.Header = l.header
+	if idempotencyHeader != "" {
+		k.req.Header = make(http.Header, len(l.header)+1)
+		maps.Copy(k.req.Header, l.header)
+		k.req.Header[http.CanonicalHeaderKey(idempotencyHeader)] = k.key[:]
+	}
+	return k
+}
+
+// pack prepares the request for a task. GetBody stays nil and the idempotency
+// header can't cause a replay by the transport.
+func (s *sender) pack(ctx context.Context, t *task, body []byte, c *Config) (*kit, error) {
+	u, err := t.lane.url(t.call.Path)
+	if err != nil {
+		return nil, err
+	}
+	k := s.kit
+	s.kit = nil
+	if k == nil || k.base != ctx || k.lane != t.lane {
+		k = newKit(ctx, t.lane, c.IdempotencyHeader)
+	}
+	k.wire.reset()
+	k.req.Method, k.req.URL, k.req.Host = t.call.Method, u, u.Host
+	k.key[0] = t.key
+	if t.part > 0 { // the rest of an answer is another request
+		k.key[0] += "-" + strconv.Itoa(t.part)
+	}
+	// Of another type, the transport would send the headers in a packet of their own.
+	k.req.Body, k.req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return k, nil
+}
+
+// unpack takes the kit back after an answer whose body is closed.
+func (s *sender) unpack(k *kit) {
+	if k.wire.done() {
+		s.kit = k
+	}
+}
