@@ -55,9 +55,22 @@ func (r *Runner) laneOf(target *Target, model string) *lane {
 		}
 	}
 	l.lim = pacing.New(c)
+	if r.c.Lanes == 1 && target.Base.Scheme == "http" {
+		r.boundConns()
+	}
 	r.lanes[k] = l
 	r.order = append(r.order, l)
 	return l
+}
+
+// boundConns keeps the transport from opening more connections than there can be
+// requests: a request that finds none at rest would open another, although one is
+// on its way back. It is called before the first request. HTTP/2 needs no bound,
+// as all requests share a connection.
+func (r *Runner) boundConns() {
+	if t, ok := r.transport.(*http.Transport); ok && r.c.Transport == nil {
+		t.MaxConnsPerHost = r.c.Pacing.Max
+	}
 }
 
 func headerOf(t *Target, agent string) http.Header {

@@ -62,7 +62,9 @@ func newLive(t *testing.T, n int, base string) *live {
 // run runs it and returns the final row of each item.
 func (l *live) run() map[string]*output.Result {
 	l.Helper()
-	l.c.Transport = l.transport
+	if l.transport != nil { // otherwise the runner makes its own
+		l.c.Transport = l.transport
+	}
 	l.c.Log = slog.New(slog.NewTextHandler(&l.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	l.rep = New(l.c).Run(context.Background())
 	rows := l.sink.last()
