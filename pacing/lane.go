@@ -18,6 +18,7 @@ type lane struct {
 	pacer     pacer
 	doubt     doubt
 	noise     noise
+	mood      mood
 	quota     quota
 	rpm, tpm  allowance
 	appraiser appraiser
@@ -256,6 +257,7 @@ func (l *lane) accept(f *flight) {
 	f.taken = true
 	l.pacer.accepted(f.at)
 	l.noise.accepted(l.steady(f.at))
+	l.mood.accepted(f.at)
 	if f.seq > l.epoch {
 		l.gate.step = 0
 		l.doubt.accepted(f.level)

@@ -84,7 +84,7 @@ func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
 		l.penalize(now, o, false, false)
 		return
 	}
-	if l.noisy(now, f, o.Hint <= 0) {
+	if o.Hint > 0 && l.moody(now, f) || l.noisy(now, f, o.Hint <= 0) {
 		l.penalize(now, o, false, false)
 		return
 	}

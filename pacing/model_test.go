@@ -174,7 +174,7 @@ func noisy(n int, whims ...whim) func(uint64) server {
 	}
 }
 
-func moody(n int) func(uint64) server {
+func deafAtTimes(n int) func(uint64) server {
 	return func(uint64) server { return &capServer{n: n, every: 60} }
 }
 
@@ -182,7 +182,7 @@ func moody(n int) func(uint64) server {
 // again at once, or when the server allows it, at full width. The aim is 1.3,
 // and 1.15 where 2 % are refused; 12c is wider because on some seeds
 // the noise is taken for a rate for minutes, 12h because a server that names a
-// wait is believed to have a rate.
+// wait is believed to have a rate until its refusals fit none.
 func noisyModels() []model {
 	mixed := []whim{{0.05, 429, 0}, {0.02, 529, 0}}
 	return []model{
@@ -193,12 +193,12 @@ func noisyModels() []model {
 		{id: "12e", what: "cap 50, 50 ms, 5 % at random", work: fast(10000), server: noisy(50, whim{0.05, 429, 0}), ratio: 1.3, refused: 15},
 		{id: "12f", what: "cap 50, 50 ms, 10 % at random", work: fast(10000), server: noisy(50, whim{0.1, 429, 0}), ratio: 1.3, refused: 18, worst: 1.6},
 		{id: "12g", what: "cap 50, 1 % at random, Retry-After 1", work: llm(3000), server: noisy(50, whim{0.01, 429, 1}), ratio: 1.3, refused: 3},
-		{id: "12h", what: "the same at 50 ms", work: fast(10000), server: noisy(50, whim{0.01, 429, 1}), ratio: 8, refused: 3},
+		{id: "12h", what: "the same at 50 ms", work: fast(10000), server: noisy(50, whim{0.01, 429, 1}), ratio: 2, refused: 3, worst: 5},
 		{id: "12i", what: "cap 50, 2 % 529 at random", work: llm(3000), server: noisy(50, whim{0.02, 529, 0}), ratio: 1.15, refused: 5},
 		{id: "12j", what: "cap 50, 50 ms, 2 % 529 at random", work: fast(10000), server: noisy(50, whim{0.02, 529, 0}), ratio: 1.15, refused: 5, worst: 1.5},
 		{id: "12k", what: "no cap, 24 wide, 50 ms, 5 % and 2 % 529", work: atMost(fast(10000), 24), server: noisy(9999, mixed...), ratio: 1.3, refused: 9},
 		{id: "12l", what: "no cap, 256 wide, 50 ms, 5 % and 2 % 529", work: atMost(fast(20000), 256), server: noisy(9999, mixed...), ratio: 1.3, refused: 9},
-		{id: "12m", what: "cap 50, deaf for a second every minute", work: llm(3000), server: moody(50), ratio: 1.15, refused: 5},
-		{id: "12n", what: "cap 50, 50 ms, deaf for a second every minute", work: fast(100000), server: moody(50), ratio: 1.15, refused: 5, worst: 1.25},
+		{id: "12m", what: "cap 50, deaf for a second every minute", work: llm(3000), server: deafAtTimes(50), ratio: 1.15, refused: 5},
+		{id: "12n", what: "cap 50, 50 ms, deaf for a second every minute", work: fast(100000), server: deafAtTimes(50), ratio: 1.15, refused: 5, worst: 1.25},
 	}
 }

@@ -151,7 +151,7 @@ func (l *lane) noisy(now time.Duration, f *flight, bare bool) bool {
 	if l.noise.excused(l.steady(f.at), float64(f.level)) {
 		return true
 	}
-	// A server that names a wait knows its limit: that is believed.
+	// A server that names a wait knows its limit: that is believed, but for mood.
 	if !bare || !l.noise.weigh(l.window, l.probing(f.at)) {
 		return false
 	}
