@@ -60,7 +60,7 @@ func (l *lane) answered(now time.Duration, f *flight) {
 }
 
 func (l *lane) failed(now time.Duration, f *flight, o Outcome) bool {
-	if l.breaker.failed(f, l.seq) {
+	if l.breaker.failed(now, f, l.seq, l.tempo.answer) {
 		until := later(now, l.gate.backoff(backoffBase, l.breaker.step-1))
 		if o.Hint > 0 {
 			until = max(until, l.gate.hinted(now, o.Hint))

@@ -62,8 +62,11 @@ func openAILike(uint64) server {
 	return s
 }
 
-func withErrors(seed uint64) server {
-	return &capServer{n: 50, errors: 0.05, rand: rand.New(rand.NewPCG(seed, 5))}
+// failing takes n at once, answers a share 500, and everything for a while.
+func failing(n int, share float64, down span) func(uint64) server {
+	return func(seed uint64) server {
+		return &capServer{n: n, errors: share, down: down, rand: rand.New(rand.NewPCG(seed, 5))}
+	}
 }
 
 // deaf takes 1,000 at once, but refuses everything for a while.
@@ -151,9 +154,11 @@ func models() []model {
 		{id: "8c", what: "64 slots and a queue", work: llm(4000), server: func(uint64) server { return &queueServer{slots: 64, queue: 512} }, ratio: 1.02, refused: 0},
 		{id: "9a", what: "trickle, then 3,000 at once; cap 50", work: trickling(3400), server: capped(50, 0), ratio: 1.02, refused: 0.6},
 		{id: "9b", what: "trickle, then 3,000 at once; 600 rpm", work: trickling(3400), server: buckets(600, 10, nil), ratio: 1.07, refused: 1.5},
-		{id: "10a", what: "cap 50, 5 % errors", work: llm(3000), server: withErrors, ratio: 1.04, refused: 6},
-		{id: "10b", what: "the same at 50 ms", work: fast(10000), server: withErrors, ratio: 1.15, refused: 6, worst: 1.25},
-		{id: "10c", what: "cap 50, down for a minute", work: llm(3000), server: func(uint64) server { return &capServer{n: 50, down: span{100, 160}} }, ratio: 1.1, refused: 2},
+		{id: "10a", what: "cap 50, 5 % errors", work: llm(3000), server: failing(50, 0.05, span{}), ratio: 1.04, refused: 6},
+		{id: "10b", what: "the same at 50 ms", work: fast(10000), server: failing(50, 0.05, span{}), ratio: 1.15, refused: 6, worst: 1.25},
+		{id: "10c", what: "cap 50, down for a minute", work: llm(3000), server: failing(50, 0, span{100, 160}), ratio: 1.1, refused: 2},
+		{id: "10d", what: "10c and 5 % errors", work: llm(3000), server: failing(50, 0.05, span{100, 160}), ratio: 1.1, refused: 7},
+		{id: "10e", what: "no cap, 64 wide, 1 s, 10 % errors", work: atMost(socket(5000, 1), 64), server: failing(9999, 0.1, span{}), ratio: 1.15, refused: 12},
 		{id: "11a", what: "6,000 rpm, burst 100, 200 ms, headers", work: socket(3000, 0.2), server: buckets(6000, 100, func(s *rateServer) { s.headers, s.minute = true, 6000 }), ratio: 1.05, refused: 1},
 		{id: "11j", what: "the same as of admission, whole seconds", work: socket(3000, 0.2), server: buckets(6000, 100, func(s *rateServer) { s.headers, s.minute, s.early, s.coarse = true, 6000, true, true }), ratio: 1.05, refused: 1},
 		{id: "11b", what: "cap 20, 200 ms, 200 wide", work: atMost(socket(1000, 0.2), 200), server: capped(20, 0), ratio: 1.12, refused: 4},

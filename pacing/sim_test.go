@@ -75,6 +75,7 @@ type client struct {
 
 	next, open, inFlight, waiting int
 	ok, lost, launches, refused   int
+	counted                       int // failures that count for their items
 	peak, peakWaiting, mostTries  int
 	taken, turned                 []float64 // times of acceptance and refusal at the server
 	last                          float64
@@ -229,6 +230,7 @@ func (c *client) refusedWith(r *ride, v verdict) {
 		c.turn()
 		return
 	}
+	c.counted++
 	if r.errors++; r.errors >= jobErrors {
 		c.lost++
 		c.end(r)
