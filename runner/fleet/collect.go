@@ -3,23 +3,14 @@ package fleet
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"llmbatch/output"
 	"llmbatch/runner"
-)
-
-const (
-	// collectBatch is how many rows share one flush to the disk, collectFor how long
-	// a request for them stays with the server.
-	collectBatch = 1000
-	collectFor   = time.Second
 )
 
 // arrived is a row that came in.
@@ -40,7 +31,10 @@ func (c *Coordinator) collect(ctx context.Context) {
 			}
 			continue
 		}
-		msgs, err := fetch(ctx, c.res)
+		if c.replay.Swap(false) {
+			c.results.again()
+		}
+		msgs, err := c.results.fetch(ctx)
 		if err != nil {
 			if sleep(ctx, 200*time.Millisecond) != nil {
 				return
@@ -51,7 +45,8 @@ func (c *Coordinator) collect(ctx context.Context) {
 			continue
 		}
 		if !c.fresh() || !c.accept(c.parse(msgs)) {
-			continue // not acknowledged: they come again, to whoever leads
+			c.results.refuse() // they come again, to whoever leads
+			continue
 		}
 		_ = msgs[len(msgs)-1].Ack()
 		if time.Since(purged) > time.Minute {
@@ -59,30 +54,6 @@ func (c *Coordinator) collect(ctx context.Context) {
 			c.purgeOld(ctx)
 		}
 	}
-}
-
-// fetch returns what there is, at most a batch, as soon as there is something.
-func fetch(ctx context.Context, consumer jetstream.Consumer) ([]jetstream.Msg, error) {
-	var msgs []jetstream.Msg
-	take := func(b jetstream.MessageBatch, err error) error {
-		if err != nil {
-			return err
-		}
-		for m := range b.Messages() {
-			msgs = append(msgs, m)
-		}
-		if err := b.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, jetstream.ErrNoMessages) {
-			return err
-		}
-		return nil
-	}
-	if err := take(consumer.FetchNoWait(collectBatch)); err != nil || len(msgs) > 0 {
-		return msgs, err
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return msgs, take(consumer.Fetch(1, jetstream.FetchMaxWait(collectFor)))
 }
 
 // parse reads rows. Those of another epoch, and what is no row, are passed over.
@@ -199,67 +170,6 @@ func (c *Coordinator) purgeOld(ctx context.Context) {
 type collected struct {
 	at  time.Time
 	seq uint64
-}
-
-// Recover writes the rows that a coordinator which died had not collected: they
-// are paid for. It calls accept for each, with how many attempts of earlier runs
-// the row lacks, then sync; without such rows it calls neither.
-func (l *Lead) Recover(ctx context.Context, accept func(*output.Result, int) error, sync func() error) (int, error) {
-	consumer, err := l.renewCollect(ctx)
-	if missing(err) || errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for {
-		info, err := consumer.Info(ctx)
-		if err != nil {
-			return n, err
-		}
-		if info.NumPending == 0 && info.NumAckPending == 0 {
-			return n, nil
-		}
-		msgs, err := fetch(ctx, consumer)
-		if err != nil {
-			return n, err
-		}
-		if len(msgs) == 0 {
-			continue
-		}
-		for _, m := range msgs {
-			a, err := parseRow(m)
-			if err != nil {
-				continue
-			}
-			if err := accept(a.row, a.earlier); err != nil {
-				return n, err
-			}
-			n++
-		}
-		if err := sync(); err != nil {
-			return n, err
-		}
-		if err := msgs[len(msgs)-1].DoubleAck(ctx); err != nil {
-			return n, err
-		}
-	}
-}
-
-// renewCollect makes the collecting consumer anew where the last one had
-// acknowledged: what was delivered to a dead coordinator comes at once.
-func (l *Lead) renewCollect(ctx context.Context) (jetstream.Consumer, error) {
-	old, err := l.js.Consumer(ctx, l.resStream(), "collect")
-	if err != nil {
-		return nil, err
-	}
-	config := old.CachedInfo().Config
-	config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, old.CachedInfo().AckFloor.Stream+1
-	if err := l.js.DeleteConsumer(ctx, l.resStream(), "collect"); err != nil {
-		return nil, err
-	}
-	return l.js.CreateConsumer(ctx, l.resStream(), config)
 }
 
 // finish writes down that the run is over, for the workers and for fleet status.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -74,7 +75,7 @@ func (c *Coordinator) controlLane(ctx context.Context, l *lane) bool {
 	c.mu.Unlock()
 	hungry := !info.Paused && info.NumPending > 0 && (info.NumWaiting > 0 || info.NumAckPending >= limit)
 	s := l.mirror.Look(hungry)
-	want := s.Limit
+	want := l.within(s.Limit, time.Now())
 	if most > 0 {
 		want = min(want, most)
 	}
@@ -101,6 +102,21 @@ func (c *Coordinator) controlLane(ctx context.Context, l *lane) bool {
 	}
 	c.mu.Unlock()
 	return changed
+}
+
+// doubling is the least time in which a limit grows to its double. Word of a
+// refusal takes a while to reach everybody; where answers are quick, slow start
+// would have gone far beyond what the API takes by then.
+const doubling = 500 * time.Millisecond
+
+// within bounds how fast a lane's limit grows beyond what it ever was.
+func (l *lane) within(want int, now time.Time) int {
+	if want > l.most {
+		share := min(now.Sub(l.looked), statPeriod).Seconds() / doubling.Seconds()
+		l.most = min(want, l.most+max(1, int(float64(l.most)*(math.Exp2(share)-1))))
+	}
+	l.looked = now
+	return min(want, l.most)
 }
 
 // countWaiting finds how many messages are scheduled: what is neither queued nor
@@ -239,7 +255,7 @@ func (c *Coordinator) refeed(ctx context.Context) {
 		}
 	}
 	for _, l := range c.lanes {
-		paused = paused || l.cool.After(time.Now())
+		paused = paused || !l.closed && l.cool.After(time.Now())
 	}
 	lost := c.fedAll && c.missing > 0 && live > 0 && held == 0 && !paused && time.Since(c.moved) > c.o.Idle
 	missing := c.missing
@@ -247,11 +263,15 @@ func (c *Coordinator) refeed(ctx context.Context) {
 	if !lost || !c.fresh() || c.scheduled(ctx) {
 		return
 	}
-	c.round++
-	c.log.Warn("lines that the queue has lost are fed again", "lines", missing, "round", c.round)
 	c.mu.Lock()
 	c.moved = time.Now()
 	c.mu.Unlock()
+	if c.reread = !c.reread; c.reread { // first: is any result in the stream that we don't have?
+		c.replay.Store(true)
+		return
+	}
+	c.round++
+	c.log.Warn("lines that the queue has lost are fed again", "lines", missing, "round", c.round)
 	f := &feeding{c: c, round: c.round}
 	for it, err := range c.o.Input() {
 		if err != nil || ctx.Err() != nil {

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -60,7 +61,10 @@ type Coordinator struct {
 	log    *slog.Logger
 	took   bool // the run of an earlier coordinator goes on
 	ctx    context.Context
-	res    jetstream.Consumer
+	res    jetstream.Consumer // to look at
+
+	results *results // of collect alone
+	replay  atomic.Bool
 
 	writing   sync.Mutex // one batch of rows at a time
 	collected []collected
@@ -82,7 +86,8 @@ type Coordinator struct {
 	over    bool          // allDone is closed
 	most    int           // a cap on every limit, set by hand; 0: none
 
-	round int // of feeding lost lines again
+	round  int  // of feeding lost lines again
+	reread bool // since the results were read again
 }
 
 // workerStat is what is known of a live worker.
@@ -100,6 +105,8 @@ type lane struct {
 	consumer jetstream.Consumer
 	mirror   *pacing.Mirror
 	limit    int // MaxAckPending as the server has it
+	most     int // what the limit may be by now
+	looked   time.Time
 	inFlight int
 	queued   int // undelivered, about
 	leased   int
@@ -186,9 +193,12 @@ func (c *Coordinator) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	var err error
-	c.res, err = c.renewCollect(ctx)
-	return err
+	c.results = &results{Conn: c.Conn}
+	if err := c.results.renew(ctx); err != nil {
+		return err
+	}
+	c.res = c.results.consumer
+	return nil
 }
 
 // adopt finds out whether the run in the bucket is this one.
@@ -264,12 +274,6 @@ func (c *Coordinator) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.js.CreateConsumer(ctx, c.resStream(), jetstream.ConsumerConfig{
-		Durable: "collect", AckPolicy: jetstream.AckAllPolicy, AckWait: 30 * time.Second, MaxAckPending: 100_000,
-	})
-	if err != nil {
-		return err
-	}
 	c.kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: c.bucket(), Storage: jetstream.FileStorage, Replicas: c.o.Replicas})
 	if err != nil {
 		return err
@@ -334,7 +338,7 @@ func (c *Coordinator) laneFor(ctx context.Context, o *runner.Open) (*lane, error
 func (c *Coordinator) newLane(id string, limit int, learned bool) *lane {
 	p := c.o.Pacing
 	p.Start = limit
-	return &lane{id: id, limit: limit, mirror: pacing.NewMirror(p, learned), config: jetstream.ConsumerConfig{
+	return &lane{id: id, limit: limit, most: limit, looked: time.Now(), mirror: pacing.NewMirror(p, learned), config: jetstream.ConsumerConfig{
 		Durable: consumerOf(id), FilterSubject: c.subject("work." + id + ".*"),
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.config.Lease, MaxDeliver: -1,
 		MaxAckPending: limit, MaxWaiting: 4096, Replicas: c.o.Replicas,

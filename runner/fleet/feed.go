@@ -195,7 +195,7 @@ func (c *Coordinator) message(o *runner.Open, laneID string) (*nats.Msg, int) {
 	}
 	line := o.Item.Index
 	if o.NotBefore.After(time.Now()) {
-		return schedule(c.waitSubject(laneID, line), c.workSubject(laneID, line), o.NotBefore, data), len(data)
+		return schedule(c.waitSubject(laneID, line), c.workSubject(laneID, line), o.NotBefore.Add(c.offset), data), len(data)
 	}
 	m := nats.NewMsg(c.workSubject(laneID, line))
 	m.Data = data
@@ -211,6 +211,9 @@ func (f *feeding) add(ctx context.Context, o *runner.Open, l *lane) bool {
 	}
 	id := fmt.Sprintf("f/%d/%d", f.round, o.Item.Index)
 	m.Header.Set(nats.MsgIdHdr, id)
+	if f.round > 0 {
+		m.Header.Set(againHeader, "1")
+	}
 	ack := make(chan error, 1)
 	future, err := f.c.js.PublishMsgAsync(m)
 	if err != nil {

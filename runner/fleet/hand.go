@@ -51,7 +51,7 @@ func (w *worker) take(p *puller, m *nats.Msg) {
 	w.held[line], w.keys[h.rec.Item.Key] = h, h
 	p.held++
 	w.mu.Unlock()
-	if meta.NumDelivered > 1 {
+	if meta.NumDelivered > 1 || m.Header.Get(againHeader) != "" {
 		go w.look(h, meta.Sequence.Stream)
 		return
 	}

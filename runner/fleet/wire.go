@@ -98,10 +98,11 @@ func (r *record) old() *output.Result {
 	return res
 }
 
-// Headers of results.
+// Headers of results, and of items.
 const (
 	earlierHeader = "Llmb-Earlier" // how many attempts of earlier runs the row has
 	epochHeader   = "Llmb-Epoch"
+	againHeader   = "Llmb-Again" // the item was fed before: its result may be there
 )
 
 // Config is a run as its workers know it.
