@@ -16,16 +16,18 @@ type Row struct {
 // Index is what a results file holds: for each id its last row. It is built by
 // Open and then only read, so it may be used by many goroutines.
 //
-// It keeps 24 bytes a row and about 6 more for finding it, and no id: ids are
+// It keeps 24 bytes a row and 6 more for finding it, and no id: ids are
 // told apart by 64-bit hashes with a random seed. Among a million ids the chance
 // that any two share one is 3 in 100 million; the second of these would pass for
 // done, or be refused as changed.
 type Index struct {
 	seed   maphash.Seed
 	blocks [][]entry
-	// table holds the position of an entry plus one: its block in the high bits,
-	// its place in the block in the low ones. Its length is a power of two.
-	table []uint32
+	// table has 1.5 slots a row. The low placeBits of a slot are the position of an
+	// entry plus one: its block, then its place in the block. The bits above them
+	// are those of its key, so that what is not it is hardly ever looked at.
+	table     []uint32
+	placeBits int
 
 	rows       int
 	counts     [numStatus]int
@@ -93,17 +95,28 @@ func (x *Index) find(key uint64) *entry {
 	if len(x.table) == 0 {
 		return nil
 	}
-	mask := uint64(len(x.table) - 1)
-	for slot := key & mask; x.table[slot] != 0; slot = (slot + 1) & mask {
-		if e := x.entry(x.table[slot]); e.key == key {
-			return e
-		}
+	if slot := x.slot(key); x.table[slot] != 0 {
+		return x.entry(x.table[slot])
 	}
 	return nil
 }
 
-func (x *Index) entry(position uint32) *entry {
-	position--
+// slot is the one that holds key, or the free one where it would be.
+func (x *Index) slot(key uint64) int {
+	home, _ := bits.Mul64(key, uint64(len(x.table)))
+	for i := int(home); ; i++ {
+		if i == len(x.table) {
+			i = 0
+		}
+		v := x.table[i]
+		if v == 0 || v>>x.placeBits == uint32(key)>>x.placeBits && x.entry(v).key == key {
+			return i
+		}
+	}
+}
+
+func (x *Index) entry(slot uint32) *entry {
+	position := slot&(1<<x.placeBits-1) - 1
 	return &x.blocks[position>>blockBits][position&(blockSize-1)]
 }
 
@@ -118,16 +131,13 @@ func (x *Index) build(blocks [][]entry) {
 	if n == 0 {
 		return
 	}
-	x.table = make([]uint32, 1<<bits.Len(uint(n+n/3)))
-	mask := uint64(len(x.table) - 1)
+	x.table = make([]uint32, n+n/2+1)
+	x.placeBits = bits.Len(uint(len(blocks) << blockBits))
 	for i, b := range blocks {
 		for j := range b {
-			slot := b[j].key & mask
-			for x.table[slot] != 0 && x.entry(x.table[slot]).key != b[j].key {
-				slot = (slot + 1) & mask
-			}
+			slot := x.slot(b[j].key)
 			if x.table[slot] == 0 {
-				x.table[slot] = uint32(i<<blockBits|j) + 1
+				x.table[slot] = uint32(b[j].key)>>x.placeBits<<x.placeBits | uint32(i<<blockBits|j) + 1
 				x.rows++
 				continue
 			}

@@ -159,8 +159,8 @@ func TestIndexOfManyRows(t *testing.T) {
 	if _, ok := x.Lookup(strconv.Itoa(n)); ok || x.Len() != n {
 		t.Errorf("got %d ids and %v for another, want %d and none", x.Len(), ok, n)
 	}
-	if perID := float64(len(x.blocks)*blockSize*24+len(x.table)*4) / n; perID > 48 {
-		t.Errorf("got %.1f bytes an id, want 48 at most", perID)
+	if perID := float64(len(x.blocks)*blockSize*24+len(x.table)*4) / n; perID > 40 {
+		t.Errorf("got %.1f bytes an id, want 40 at most", perID)
 	}
 }
 
