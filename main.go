@@ -17,9 +17,9 @@ func main() {
 }
 
 // The heap grows by this much of what is live before it is collected, in percent.
-const leastGrowth, mostGrowth = 25, 200
+const leastGrowth, mostGrowth = 12, 200
 
-// roomyHeap lets the heap grow by 8 MB, or by a quarter of what is live where that
+// roomyHeap lets the heap grow by 8 MB, or by an eighth of what is live where that
 // is more, before it is collected, instead of by as much as is live. That is a few
 // megabytes in a plain run, whose goroutines would have their stacks shrunk
 // hundreds of times a minute, and tens where a million rows are indexed: tables
