@@ -205,5 +205,7 @@ func noisyModels() []model {
 		{id: "12l", what: "no cap, 256 wide, 50 ms, 5 % and 2 % 529", work: atMost(fast(20000), 256), server: noisy(9999, mixed...), ratio: 1.3, refused: 9},
 		{id: "12m", what: "cap 50, deaf for a second every minute", work: llm(3000), server: deafAtTimes(50), ratio: 1.15, refused: 5},
 		{id: "12n", what: "cap 50, 50 ms, deaf for a second every minute", work: fast(100000), server: deafAtTimes(50), ratio: 1.15, refused: 5, worst: 1.25},
+		{id: "12o", what: "cap 40, 700 ms, 2 % at random", work: socket(5000, 0.7), server: noisy(40, whim{0.02, 429, 0}), ratio: 1.3, refused: 5, worst: 2.5},
+		{id: "12p", what: "cap 40, 700 ms, 5 % and 2 % 529", work: socket(5000, 0.7), server: noisy(40, mixed...), ratio: 1.3, refused: 12, worst: 2.5},
 	}
 }

@@ -10,9 +10,10 @@ const (
 	paceHeld     = 0.99            // of the rate, while holding
 	paceBurst    = 0.5             // seconds of pace that may be saved up
 	paceMinimum  = 1e-3
-	samplePeriod = time.Second // a sample needs so much time and
-	sampleCount  = 5           // so many launches
-	longSample   = 30 * time.Second
+	samplePeriod = time.Second      // a sample needs so much time and
+	sampleCount  = 5                // so many launches
+	longSample   = 30 * time.Second // or so much time and
+	longCount    = 3                // so many: one or two are chance, as beside another client
 )
 
 // pacer is a launch rate learned from refusals, for servers that refuse by rate
@@ -85,7 +86,7 @@ func (p *pacer) sample(launch time.Duration) {
 		p.anchored, p.anchor, p.count = true, launch, 0
 		return
 	case dt >= samplePeriod && p.count >= sampleCount:
-	case dt > longSample && p.count >= 1:
+	case dt > longSample && p.count >= longCount:
 	default:
 		return
 	}
