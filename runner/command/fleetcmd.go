@@ -181,6 +181,7 @@ func fleetServe(e *env, f *fleetOptions) error {
 	if e.getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(serverMemory)
 	}
+	o.Trouble = func(m string) { fmt.Fprintf(e.stderr, "llmbatch: %s\n", printable(m)) }
 	sig := e.signals()
 	defer sig.release()
 	s, err := fleet.Serve(o)

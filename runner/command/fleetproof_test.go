@@ -139,16 +139,23 @@ func steady(d time.Duration) func(*proofAPI, int, string, http.ResponseWriter, *
 	}
 }
 
+// program is what the processes run: what is released, if it is named, or the
+// tests in its place.
+func program(t *testing.T) string {
+	t.Helper()
+	if exe := os.Getenv("LLMBATCH_FLEET_BINARY"); exe != "" {
+		return exe
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
 func newProof(t *testing.T, items int, play func(*proofAPI, int, string, http.ResponseWriter, *http.Request)) *fleetProof {
 	t.Helper()
-	exe := os.Getenv("LLMBATCH_FLEET_BINARY") // what is released rather than the tests as it
-	if exe == "" {
-		var err error
-		if exe, err = os.Executable(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p := &fleetProof{t: t, dir: t.TempDir(), exe: exe, api: &proofAPI{play: play, nth: map[string]int{}}}
+	p := &fleetProof{t: t, dir: t.TempDir(), exe: program(t), api: &proofAPI{play: play, nth: map[string]int{}}}
 	p.api.asked.L = &p.api.mu
 	p.web = httptest.NewServer(p.api)
 	t.Cleanup(p.web.Close)

@@ -23,7 +23,7 @@ type arrived struct {
 // collect takes rows until ctx ends: writes them, flushes, counts, and only then
 // acknowledges.
 func (c *Coordinator) collect(ctx context.Context) {
-	purged := time.Now()
+	purged, failing, told := time.Now(), time.Time{}, false
 	for ctx.Err() == nil {
 		if !c.fresh() { // somebody else may lead
 			if sleep(ctx, 50*time.Millisecond) != nil {
@@ -35,6 +35,14 @@ func (c *Coordinator) collect(ctx context.Context) {
 			c.results.again()
 		}
 		msgs, err := c.results.fetch(ctx)
+		if err == nil {
+			failing, told = time.Time{}, false
+		} else if failing.IsZero() {
+			failing = time.Now()
+		} else if !told && time.Since(failing) > 5*time.Second {
+			told = true
+			c.log.Warn("the NATS server gives no results; the run stands still until it does", "error", err)
+		}
 		if err != nil {
 			if sleep(ctx, 200*time.Millisecond) != nil {
 				return

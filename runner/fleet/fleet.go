@@ -146,11 +146,21 @@ func hideUser(urls string) string {
 	return strings.Join(list, ",")
 }
 
-// checkServer refuses servers without JetStream or older than 2.12.
+// checkServer refuses servers without JetStream or older than 2.12. A cluster that
+// has just begun may not answer at first.
 func (c *Conn) checkServer(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	msg, err := c.nc.RequestWithContext(ctx, "$JS.API.INFO", nil)
+	var msg *nats.Msg
+	var err error
+	for {
+		try, stop := context.WithTimeout(ctx, oneTry)
+		msg, err = c.nc.RequestWithContext(try, "$JS.API.INFO", nil)
+		stop()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			break
+		}
+	}
 	if errors.Is(err, nats.ErrNoResponders) {
 		return errors.New("the NATS server has no JetStream: start it with -js, or use llmbatch fleet serve")
 	}

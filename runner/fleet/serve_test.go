@@ -60,7 +60,7 @@ func TestWhenTheStoreIsFlushed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := s.s.JetStreamConfig()
+		got := s.current().JetStreamConfig()
 		if got.SyncInterval != c.interval || got.SyncAlways != c.always {
 			t.Errorf("%+v: got each %v, always %v", c.o, got.SyncInterval, got.SyncAlways)
 		}
@@ -76,7 +76,7 @@ func TestATokenIsAsked(t *testing.T) {
 	if !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("without the token: got %v, want %v", err, nats.ErrAuthorization)
 	}
-	if err != nil && strings.Contains(err.Error(), b.server.token) {
+	if err != nil && strings.Contains(err.Error(), b.server.o.Token) {
 		t.Errorf("the error holds the token: %v", err)
 	}
 	c, err := Connect(context.Background(), Options{URL: b.server.URL(), Run: "test"})

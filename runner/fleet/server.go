@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -35,19 +37,38 @@ type ServeOptions struct {
 	Insecure bool
 	// Verbose lets the server log to standard error.
 	Verbose bool
+	// Trouble, if not nil, is told when the server stores nothing any more, and when
+	// it does again.
+	Trouble func(message string)
 }
 
 const defaultMessage = 8 << 20
 
-// Server is an embedded nats-server.
+// Server is an embedded nats-server. When its disk is full the storing stops, and
+// it is started anew, each second until it works.
 type Server struct {
-	s     *server.Server
-	token string
-	tls   bool
+	o    ServeOptions
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu sync.Mutex
+	s  *server.Server
 }
 
 // Serve starts a server and returns when it is ready.
 func Serve(o ServeOptions) (*Server, error) {
+	s, err := serveOnce(o)
+	if err != nil {
+		return nil, err
+	}
+	o.Listen = s.Addr().String() // where it stays
+	ctx, stop := context.WithCancel(context.Background())
+	r := &Server{o: o, s: s, stop: stop}
+	r.done.Go(func() { r.mend(ctx) })
+	return r, nil
+}
+
+func serveOnce(o ServeOptions) (*server.Server, error) {
 	opts, err := o.server()
 	if err != nil {
 		return nil, err
@@ -71,7 +92,57 @@ func Serve(o ServeOptions) (*Server, error) {
 		s.Shutdown()
 		return nil, fmt.Errorf("JetStream could not start with its store in %s", o.Store)
 	}
-	return &Server{s: s, token: o.Token, tls: o.Cert != ""}, nil
+	return s, nil
+}
+
+// mend starts the server anew when it has ceased to store, until ctx ends.
+func (s *Server) mend(ctx context.Context) {
+	broken := time.Time{}
+	for sleep(ctx, time.Second) == nil {
+		now := s.current()
+		if stores(now) {
+			if !broken.IsZero() && time.Since(broken) > 5*time.Second {
+				broken = time.Time{}
+				s.say("NATS stores again")
+			}
+			continue
+		}
+		if broken.IsZero() {
+			s.say("NATS stores nothing any more: is the disk of " + s.o.Store + " full? It goes on when there is room")
+		}
+		broken = time.Now()
+		now.Shutdown()
+		now.WaitForShutdown()
+		next, err := serveOnce(s.o)
+		if err != nil {
+			continue
+		}
+		s.mu.Lock()
+		s.s = next
+		s.mu.Unlock()
+	}
+}
+
+// stores says that the server stores what it is sent. After one write error a
+// stream stores nothing more.
+func stores(s *server.Server) bool {
+	if !s.Running() || !s.JetStreamEnabled() {
+		return false
+	}
+	h := s.Healthz(nil)
+	return !strings.Contains(h.Error, "write error")
+}
+
+func (s *Server) say(message string) {
+	if s.o.Trouble != nil {
+		s.o.Trouble(message)
+	}
+}
+
+func (s *Server) current() *server.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.s
 }
 
 func (o ServeOptions) server() (*server.Options, error) {
@@ -100,7 +171,8 @@ func (o ServeOptions) server() (*server.Options, error) {
 	opts := &server.Options{
 		ServerName: "llmbatch", Host: host, Port: port, NoSigs: true, NoLog: !o.Verbose,
 		JetStream: true, StoreDir: o.Store, DisableJetStreamBanner: true,
-		MaxPayload: int32(most), MaxPending: int64(max(64<<20, 4*most)),
+		JetStreamMaxStore: 1 << 50, // else what is free when it starts: nothing, on a full disk
+		MaxPayload:        int32(most), MaxPending: int64(max(64<<20, 4*most)),
 		SyncInterval: o.Sync, SyncAlways: o.SyncAlways, Authorization: o.Token,
 	}
 	if o.Cert != "" {
@@ -139,20 +211,22 @@ func loopback(host string) bool {
 // URL is where clients reach the server, with the token in it, if it asks for one.
 func (s *Server) URL() string {
 	scheme, user := "nats://", ""
-	if s.tls {
+	if s.o.Cert != "" {
 		scheme = "tls://"
 	}
-	if s.token != "" {
-		user = s.token + "@"
+	if s.o.Token != "" {
+		user = s.o.Token + "@"
 	}
 	return scheme + user + s.Addr()
 }
 
 // Addr is the address that it listens on.
-func (s *Server) Addr() string { return s.s.Addr().String() }
+func (s *Server) Addr() string { return s.o.Listen }
 
 // Stop ends the server; what it stored stays.
 func (s *Server) Stop() {
-	s.s.Shutdown()
-	s.s.WaitForShutdown()
+	s.stop()
+	s.done.Wait()
+	s.current().Shutdown()
+	s.current().WaitForShutdown()
 }

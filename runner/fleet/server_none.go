@@ -13,6 +13,7 @@ type ServeOptions struct {
 	Sync                            time.Duration
 	SyncAlways, Insecure, Verbose   bool
 	MaxMessage                      int
+	Trouble                         func(message string)
 }
 
 // Server is an embedded nats-server.
