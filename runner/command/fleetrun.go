@@ -143,7 +143,7 @@ type fleetHandle struct {
 // answers in it are not lost; it is removed at an orderly end.
 func (f *fleetOptions) open(ctx context.Context, s *session) (*fleetHandle, error) {
 	h := &fleetHandle{f: f, s: s}
-	o := fleet.Options{URL: f.nats, Creds: f.creds, CA: f.ca, Run: f.run}
+	o := fleet.Options{URL: f.nats, Creds: f.creds, CA: f.ca, Run: f.run, Replicas: f.replicas}
 	var err error
 	if f.nats == "" {
 		if err := h.serve(); err != nil {
@@ -274,7 +274,7 @@ func (h *fleetHandle) hook(c *runner.Config) {
 	p := c.Pacing
 	coordinator := h.lead.Coordinator(fleet.Coordination{
 		Print: h.print(), Settings: h.plain, Lease: h.f.lease, Window: h.f.window, Lanes: c.Lanes,
-		End: c.End, Drain: c.Drain, Pacing: p, Retain: h.f.retain, Replicas: h.f.replicas,
+		End: c.End, Drain: c.Drain, Pacing: p, Retain: h.f.retain,
 		Input: func() iter.Seq2[*input.Item, error] { return h.s.items() },
 		Sync:  h.sync.Sync, Money: c.Spend != nil, Log: c.Log,
 	})

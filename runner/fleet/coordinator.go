@@ -44,8 +44,6 @@ type Coordination struct {
 	Retain time.Duration
 	// Money: rows settle what was reserved.
 	Money bool
-	// Replicas of the streams; 0 means 1.
-	Replicas int
 	// Idle is how long nothing happens before lost lines are fed again; 0 means 5 s.
 	Idle time.Duration
 	Log  *slog.Logger // nil: none
@@ -120,7 +118,6 @@ func (l *Lead) Coordinator(o Coordination) *Coordinator {
 	o.Lease = cmp.Or(o.Lease, 30*time.Second)
 	o.Retain = cmp.Or(o.Retain, 10*time.Minute)
 	o.Idle = cmp.Or(o.Idle, 5*time.Second)
-	o.Replicas = cmp.Or(o.Replicas, 1)
 	c := &Coordinator{
 		Lead: l, o: o, log: o.Log, lanes: map[string]*lane{}, workers: map[string]*workerStat{},
 		open: map[int]*runner.Open{}, room: make(chan struct{}), allDone: make(chan struct{}), moved: time.Now(),
@@ -261,7 +258,7 @@ func (c *Coordinator) create(ctx context.Context) error {
 	const window = 10 * time.Minute // in which a message id is known
 	_, err := c.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: c.workStream(), Subjects: []string{c.subject("work.*.*"), c.subject("wait.*.*")},
-		Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage, Replicas: c.o.Replicas,
+		Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage, Replicas: c.replicas,
 		AllowMsgSchedules: true, AllowRollup: true, AllowDirect: true, Duplicates: window,
 	})
 	if err != nil {
@@ -269,12 +266,12 @@ func (c *Coordinator) create(ctx context.Context) error {
 	}
 	_, err = c.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: c.resStream(), Subjects: []string{c.subject("res.*"), c.subject("note.*")},
-		Storage: jetstream.FileStorage, Replicas: c.o.Replicas, AllowDirect: true, Duplicates: window,
+		Storage: jetstream.FileStorage, Replicas: c.replicas, AllowDirect: true, Duplicates: window,
 	})
 	if err != nil {
 		return err
 	}
-	c.kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: c.bucket(), Storage: jetstream.FileStorage, Replicas: c.o.Replicas})
+	c.kv, err = c.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: c.bucket(), Storage: jetstream.FileStorage, Replicas: c.replicas})
 	if err != nil {
 		return err
 	}
@@ -341,7 +338,7 @@ func (c *Coordinator) newLane(id string, limit int, learned bool) *lane {
 	return &lane{id: id, limit: limit, most: limit, looked: time.Now(), mirror: pacing.NewMirror(p, learned), config: jetstream.ConsumerConfig{
 		Durable: consumerOf(id), FilterSubject: c.subject("work." + id + ".*"),
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.config.Lease, MaxDeliver: -1,
-		MaxAckPending: limit, MaxWaiting: 4096, Replicas: c.o.Replicas,
+		MaxAckPending: limit, MaxWaiting: 4096, Replicas: c.replicas,
 	}}
 }
 

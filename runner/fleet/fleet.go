@@ -47,6 +47,9 @@ type Options struct {
 	Run string
 	// Wait is how long to try to connect; 0 means 10 s.
 	Wait time.Duration
+	// Replicas is how many servers of a cluster keep what a coordinator makes; 0
+	// means 1.
+	Replicas int
 	// Server, if not nil, is reached in process; URL is then not used.
 	Server *Server
 }
@@ -54,9 +57,10 @@ type Options struct {
 // Conn is a connection to the server of one run. Its methods may be called by
 // many goroutines.
 type Conn struct {
-	run string
-	nc  *nats.Conn
-	js  jetstream.JetStream
+	run      string
+	replicas int
+	nc       *nats.Conn
+	js       jetstream.JetStream
 }
 
 // isRunName says whether a run may be called name: it becomes a part of subjects,
@@ -103,7 +107,7 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		nc.Close()
 		return nil, err
 	}
-	c := &Conn{run: o.Run, nc: nc, js: js}
+	c := &Conn{run: o.Run, replicas: max(o.Replicas, 1), nc: nc, js: js}
 	if err := c.checkServer(ctx); err != nil {
 		nc.Close()
 		return nil, err

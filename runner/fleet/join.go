@@ -139,15 +139,22 @@ func (w *worker) checkClock(ctx context.Context) error {
 func clockOffset(ctx context.Context, kv jetstream.KeyValue, key string) (offset time.Duration, err error) {
 	const tries, quick = 8, 5 * time.Millisecond
 	best := time.Duration(-1)
-	for range tries {
+	for n := 0; n < tries || best < 0; n++ {
 		before := time.Now()
-		if _, err := kv.Put(ctx, key, []byte(before.UTC().Format(time.RFC3339Nano))); err != nil {
+		revision, err := kv.Put(ctx, key, []byte(before.UTC().Format(time.RFC3339Nano)))
+		if err != nil {
 			return 0, err
 		}
 		took := time.Since(before)
 		e, err := kv.Get(ctx, key)
-		if err != nil {
+		if err != nil && !errors.Is(err, jetstream.ErrKeyNotFound) {
 			return 0, err
+		}
+		if err != nil || e.Revision() != revision { // from a copy that is behind
+			if err := sleep(ctx, 50*time.Millisecond); err != nil {
+				return 0, err
+			}
+			continue
 		}
 		if best < 0 || took < best {
 			best, offset = took, e.Created().Sub(before)

@@ -42,7 +42,7 @@ type Lead struct {
 // one that lives, the error is a *LedError, unless standby waits for its end.
 func (c *Conn) Lead(ctx context.Context, standby bool) (*Lead, error) {
 	kv, err := c.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: c.leadBucket(), TTL: leadTTL, Storage: jetstream.FileStorage,
+		Bucket: c.leadBucket(), TTL: leadTTL, Storage: jetstream.FileStorage, Replicas: c.replicas,
 	})
 	if err != nil {
 		return nil, err
