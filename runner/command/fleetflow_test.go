@@ -147,7 +147,7 @@ func (b *bucketAPI) play(_ *proofAPI, _ int, _ string, w http.ResponseWriter, r 
 
 // TestFleetCooldown runs four workers against one rate limit, and four shards.
 func TestFleetCooldown(t *testing.T) {
-	items := 4000
+	items := 2500
 	if proofs(t) {
 		items = 9000
 	}
