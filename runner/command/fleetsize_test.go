@@ -80,6 +80,11 @@ func TestFleetCluster(t *testing.T) {
 	}
 	const items, nodes = 2000, 3
 	p := newProof(t, items, steady(20*time.Millisecond))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(p.tail())
+		}
+	})
 	var clients, routes []string
 	for range nodes {
 		clients, routes = append(clients, freeAddr(t)), append(routes, freeAddr(t))
@@ -109,9 +114,6 @@ func TestFleetCluster(t *testing.T) {
 	status, rows := p.rows("out.jsonl")
 	p.say(code == 0 && len(rows) == items && status["ok"] == items, "three servers, three copies, one killed for good: exit %d, %d rows of %d items, %d ok, %d requests repeated, %.0f s",
 		code, len(rows), items, status["ok"], p.api.seen()-items, time.Since(begun).Seconds())
-	if t.Failed() {
-		t.Log(p.tail())
-	}
 }
 
 func freeAddr(t *testing.T) string {
