@@ -55,7 +55,7 @@ func (r *Runner) laneOf(target *Target, model string) *lane {
 		}
 	}
 	l.lim = pacing.New(c)
-	if r.c.Lanes == 1 && target.Base.Scheme == "http" {
+	if len(r.lanes) == 0 && r.c.Lanes == 1 && target.Base.Scheme == "http" {
 		r.boundConns()
 	}
 	r.lanes[k] = l

@@ -25,17 +25,21 @@ func TestRequestsOfOneGoroutine(t *testing.T) {
 			if err != nil {
 				return
 			}
-			early := req.ContentLength > long
-			if early {
-				writeOK(c)
-			}
-			body, err := io.ReadAll(req.Body)
-			if err != nil {
+			// What tells one from another stands at the beginning: of a body that was
+			// answered early, the client may not send the rest.
+			early, head := req.ContentLength > long, make([]byte, min(req.ContentLength, 4096))
+			if _, err := io.ReadFull(req.Body, head); err != nil {
 				return
 			}
 			mu.Lock()
-			bodies[req.Header.Get("Idempotency-Key")] = string(body)
+			bodies[req.Header.Get("Idempotency-Key")] = string(head)
 			mu.Unlock()
+			if early {
+				writeOK(c)
+			}
+			if _, err := io.Copy(io.Discard, req.Body); err != nil {
+				return
+			}
 			if !early {
 				writeOK(c)
 			}
