@@ -22,6 +22,8 @@ type breaker struct {
 	distinct    int
 	first, last int64         // the row's launches
 	since       time.Duration // when its first failure came
+	mark        int64         // launches up to this one were made before that
+	after       int           // failures of later ones
 
 	known  bool  // an outage
 	opened int64 // launches up to this one were made before it was known
@@ -38,12 +40,15 @@ func (b *breaker) failed(now time.Duration, f *flight, lastLaunch int64, answer 
 		return false
 	}
 	if b.failures == 0 {
-		b.since = now
+		b.since, b.mark, b.after = now, lastLaunch, 0
 		if !b.known {
 			b.first = f.seq
 		}
 	}
 	b.failures++
+	if f.seq > b.mark {
+		b.after++
+	}
 	b.first, b.last = min(b.first, f.seq), max(b.last, f.seq)
 	if b.distinct < outageItems {
 		known := false
@@ -57,7 +62,9 @@ func (b *breaker) failed(now time.Duration, f *flight, lastLaunch int64, answer 
 	}
 	enough := b.known || b.failures >= outageFailures && b.distinct >= outageItems
 	silent := now-b.since >= outageSilence*answer
-	if !enough || !silent && float64(b.failures) < outageShare*float64(b.last-b.first+1) {
+	down := float64(b.failures) >= outageShare*float64(b.last-b.first+1) ||
+		b.after >= outageFailures && float64(b.after) >= outageShare*float64(b.last-b.mark)
+	if !enough || !silent && !down {
 		return false
 	}
 	if !b.known {
