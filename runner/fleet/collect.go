@@ -53,6 +53,9 @@ func (c *Coordinator) collect(ctx context.Context) {
 			continue
 		}
 		if !c.fresh() || !c.accept(c.parse(msgs)) {
+			if c.m.WriteFailed() {
+				return // what is not written stays in NATS, for the next run
+			}
 			c.results.refuse() // they come again, to whoever leads
 			continue
 		}
