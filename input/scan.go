@@ -37,7 +37,8 @@ type scan struct {
 // whether it has no white space between its tokens either.
 func Valid(b []byte) (valid, compact bool) {
 	s := scan{b: b}
-	return s.value(0, 0) == len(b) && utf8.Valid(b), !s.spaced
+	valid = s.value(0, 0) == len(b) && utf8.Valid(b)
+	return valid, !s.spaced
 }
 
 func (s *scan) fail(at int, msg string) int {

@@ -42,6 +42,7 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 	head, rest := args[:1+n], args[1+n:]
 	known := byName(cmd.Flags)
 	var flags, others []string
+	help := false
 	for i := 0; i < len(rest); i++ {
 		arg := rest[i]
 		if arg == "--" {
@@ -55,8 +56,9 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 		name, _, inline := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
 		f := known[name]
 		if f == nil {
-			return nil, unknownFlag(cmd, arg)
+			return nil, unknownFlag(cmd, strings.Join(head[1:], " "), arg)
 		}
+		help = help || (name == "help" || name == "h") && !inline
 		flags = append(flags, arg)
 		if inline || !takesValue(f) {
 			continue
@@ -69,6 +71,9 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 	}
 	if len(cmd.Subcommands) > 0 && len(others) > 0 {
 		return nil, unknownCommand(cmd.Subcommands, others[0])
+	}
+	if help { // the library would take an argument for the name of a topic
+		others = nil
 	}
 	return slices.Concat(head, flags, []string{"--"}, others), nil
 }
@@ -138,13 +143,13 @@ func unknownCommand(commands []*cli.Command, name string) error {
 	return f.hint("the commands are %s", strings.Join(names, ", "))
 }
 
-func unknownFlag(cmd *cli.Command, arg string) error {
+func unknownFlag(cmd *cli.Command, command, arg string) error {
 	name, _, _ := strings.Cut(arg, "=")
 	f := usagef("unknown flag %s", name)
 	if near := nearest(strings.TrimLeft(name, "-"), flagNames(cmd.Flags)); near != "" {
 		f.hint("did you mean --%s?", near)
 	} else {
-		f.hint("llmbatch %s --help lists the flags", cmd.Name)
+		f.hint("llmbatch %s --help lists the flags", command)
 	}
 	return f.hint("a file whose name begins with a dash goes after --, or as ./%s", arg)
 }
@@ -166,7 +171,11 @@ func flagError(c *cli.Context, err error) error {
 	m := inMessage.FindStringSubmatch(err.Error())
 	if m == nil {
 		if names, ok := strings.CutPrefix(err.Error(), "Cannot use two forms of the same flag: "); ok {
-			return usagef("a flag is given in two forms: %s", names)
+			long, short, _ := strings.Cut(names, " ")
+			if len(long) < len(short) {
+				long, short = short, long
+			}
+			return usagef("--%s is given twice, once as -%s", long, short)
 		}
 		return usagef("%w", err)
 	}

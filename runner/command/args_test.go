@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ func TestArrange(t *testing.T) {
 		{"run - -o -", "run -o - -- -"},
 		{"run x -o --weird", "run -o --weird -- x"},
 		{"run --header A:1,2 x", "run --header A:1,2 -- x"},
-		{"run x --help", "run --help -- x"},
+		{"run x --help", "run --help --"},
 		{"report", "report --"},
 		{"--version", "--version"},
 		{"", ""},
@@ -47,7 +48,7 @@ func TestArgumentErrors(t *testing.T) {
 		{"run x --budget 30", []string{`--budget: "30" is not a duration`, "90s, 30m or 6h"}},
 		{"run x --fixed=perhaps", []string{`--fixed: want true or false, not "perhaps"`}},
 		{"run x -q=2", []string{"--quiet: want true or false"}},
-		{"run x -o a --out b", []string{"two forms"}},
+		{"run x -o a --out b", []string{"--out is given twice, once as -o"}},
 		{"--limit 3 run x", []string{"unknown flag --limit before the command", "llmbatch run --limit"}},
 		{"--wat", []string{"unknown flag --wat", "llmbatch --help"}},
 		{"rum x", []string{`unknown command "rum"`, "did you mean run?"}},
@@ -104,5 +105,17 @@ func TestNearest(t *testing.T) {
 func TestPrintable(t *testing.T) {
 	if got, want := printable("a\x1b[2Jb\u009bc\n\td\x7f"), "a\uFFFD[2Jb\uFFFDc\n\td\uFFFD"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A file's name beside --help is not the name of a help topic.
+func TestHelpBesideAFile(t *testing.T) {
+	for _, line := range []string{"run p.jsonl --help", "run -h p.jsonl", "plan p.jsonl -h", "report r.jsonl --help", "fleet run p.jsonl --help", "run p.jsonl --help-all"} {
+		var out, said bytes.Buffer
+		code := Main(append([]string{"llmbatch"}, strings.Fields(line)...), strings.NewReader(""), &out, &said)
+		name, _, _ := strings.Cut(line, " ")
+		if code != exitOK || !strings.HasPrefix(out.String(), "llmbatch "+name) || said.Len() > 0 {
+			t.Errorf("%s: exit %d, %.60q and %q on standard error; want the help", line, code, out.String(), said.String())
+		}
 	}
 }

@@ -200,16 +200,17 @@ func version() string {
 // oneArg returns the single argument a command takes, or a usage error that
 // says what is missing or too much.
 func oneArg(c *cli.Context, what string) (string, error) {
+	name := strings.TrimPrefix(c.Command.HelpName, "llmbatch ")
 	switch args := c.Args(); args.Len() {
 	case 0:
-		return "", usagef("%s: no %s given", c.Command.Name, what).hint("llmbatch %s [flags] %s", c.Command.Name, what)
+		return "", usagef("%s: no %s given", name, what).hint("llmbatch %s [flags] %s", name, what)
 	case 1:
 		if args.First() == "" {
-			return "", usagef("%s: the name of %s is empty", c.Command.Name, what)
+			return "", usagef("%s: the name of %s is empty", name, what)
 		}
 		return args.First(), nil
 	default:
-		return "", usagef("%s takes one %s, got %d: %q", c.Command.Name, what, args.Len(), args.Slice()).
+		return "", usagef("%s takes one %s, got %d: %q", name, what, args.Len(), args.Slice()).
 			hint("quote a name that contains spaces")
 	}
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -24,8 +25,23 @@ func (s *session) distinct() error {
 		if samePlace(to.name, s.out) {
 			return usagef("%s %s is the file of the results", to.flag, to.name).hint("choose another name")
 		}
+		if err := canWrite(to.name); err != nil { // better now than after the night
+			return usagef("%s: %w", to.flag, err).hint("make the folder or choose another name")
+		}
 	}
 	return nil
+}
+
+// canWrite tries whether a file of that name could be written whole.
+func canWrite(name string) error {
+	if info, err := os.Stat(name); name == "" || name == "-" || err == nil && !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // sameAs says whether a standard stream is the file with this name.

@@ -317,7 +317,10 @@ func writeWholeAs(path string, data []byte, mode fs.FileMode) error {
 		return err
 	}
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Close())
+	if mode != 0o600 { // as it was made; not every file system can change it
+		err = errors.Join(err, f.Chmod(mode))
+	}
+	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -240,13 +241,17 @@ func fleetLimitCommand(e *env) *cli.Command {
 	f := &fleetOptions{}
 	return &cli.Command{
 		Name: "limit", Usage: "cap the requests on the wire of each lane, now; 0: no cap", ArgsUsage: "N", Flags: natsFlags(f),
-		Action: adminWithArg(e, f, "N", func(ctx context.Context, c *fleet.Conn, arg string) error {
-			var n int
-			if _, err := fmt.Sscanf(arg, "%d", &n); err != nil || n < 0 || fmt.Sprint(n) != arg {
+		Action: func(c *cli.Context) error {
+			arg, err := oneArg(c, "N")
+			if err != nil {
+				return err
+			}
+			n, err := strconv.Atoi(arg)
+			if err != nil || n < 0 || strconv.Itoa(n) != arg {
 				return usagef("fleet limit: %q is not a number of requests", arg)
 			}
-			return c.SetLimit(ctx, n)
-		}),
+			return doAdmin(e, f, func(ctx context.Context, conn *fleet.Conn) error { return conn.SetLimit(ctx, n) })
+		},
 	}
 }
 
@@ -289,16 +294,6 @@ func admin(e *env, f *fleetOptions, do func(context.Context, *fleet.Conn, *cli.C
 			return err
 		}
 		return doAdmin(e, f, func(ctx context.Context, conn *fleet.Conn) error { return do(ctx, conn, c) })
-	}
-}
-
-func adminWithArg(e *env, f *fleetOptions, what string, do func(context.Context, *fleet.Conn, string) error) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		arg, err := oneArg(c, what)
-		if err != nil {
-			return err
-		}
-		return doAdmin(e, f, func(ctx context.Context, conn *fleet.Conn) error { return do(ctx, conn, arg) })
 	}
 }
 

@@ -69,7 +69,7 @@ func newMetrics(status func() runner.Status) *metrics {
 	gauge("llmbatch_limit", "Requests that may be on the wire, over all lanes.", func(s runner.Status) float64 { return float64(s.Limit) })
 	gauge("llmbatch_waiting", "Items between two attempts.", func(s runner.Status) float64 { return float64(s.Waiting) })
 	gauge("llmbatch_skipped", "Items that were done before.", func(s runner.Status) float64 { return float64(s.Skipped) })
-	gauge("llmbatch_requests", "Requests sent so far.", func(s runner.Status) float64 { return float64(s.Requests) })
+	gauge("llmbatch_requests", "Requests that have ended; llmbatch_in_flight more are on the wire.", func(s runner.Status) float64 { return float64(s.Requests) })
 	gauge("llmbatch_throttled", "429 answers so far.", func(s runner.Status) float64 { return float64(s.Throttled) })
 	gauge("llmbatch_gate_seconds", "Time until requests leave again, 0 if they may.", func(s runner.Status) float64 {
 		if s.Gate.IsZero() {
