@@ -78,7 +78,13 @@ func (c *Conn) Status(ctx context.Context) (Status, error) {
 	if err := c.statusPeople(ctx, &s); err != nil {
 		return s, err
 	}
-	if s.State != "done" && len(s.Workers) > 0 {
+	switch {
+	case s.State == "done": // what is left there, of workers that were killed, has its row
+		s.InFlight, s.Queued, s.Waiting = 0, 0, 0
+		for i := range s.Lanes {
+			s.Lanes[i].InFlight, s.Lanes[i].Queued = 0, 0
+		}
+	case len(s.Workers) > 0:
 		s.Throttled = c.throttledShare(ctx)
 	}
 	return s, nil
