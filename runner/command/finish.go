@@ -228,10 +228,13 @@ func (x *execution) summary(end ending, f *failure, notes []string) report.Summa
 	for _, n := range rep.Rows {
 		rows += n
 	}
-	if x.in.Pipe() {
-		facts.Items = -1
-	} else {
+	switch {
+	case !x.in.Pipe():
 		facts.Untouched = max(0, x.found.items-rows-facts.Skipped)
+	case rep.Reason == runner.Finished && x.o.limit == 0: // the end has been seen
+		facts.Items, facts.Untouched = rows+facts.Skipped, 0
+	default:
+		facts.Items = -1
 	}
 	if f != nil {
 		facts.Reason = f.msg
