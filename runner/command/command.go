@@ -200,7 +200,7 @@ func version() string {
 // oneArg returns the single argument a command takes, or a usage error that
 // says what is missing or too much.
 func oneArg(c *cli.Context, what string) (string, error) {
-	name := strings.TrimPrefix(c.Command.HelpName, "llmbatch ")
+	name := commandName(c)
 	switch args := c.Args(); args.Len() {
 	case 0:
 		return "", usagef("%s: no %s given", name, what).hint("llmbatch %s [flags] %s", name, what)
@@ -213,4 +213,17 @@ func oneArg(c *cli.Context, what string) (string, error) {
 		return "", usagef("%s takes one %s, got %d: %q", name, what, args.Len(), args.Slice()).
 			hint("quote a name that contains spaces")
 	}
+}
+
+// noArgs refuses arguments.
+func noArgs(c *cli.Context) error {
+	if c.Args().Len() > 0 {
+		return usagef("%s takes no argument, got %q", commandName(c), c.Args().First())
+	}
+	return nil
+}
+
+// commandName is what is typed after the program's name, such as "fleet limit".
+func commandName(c *cli.Context) string {
+	return strings.TrimPrefix(c.Command.HelpName, c.App.Name+" ")
 }

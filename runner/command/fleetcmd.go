@@ -125,14 +125,6 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// noArgs refuses arguments.
-func noArgs(c *cli.Context) error {
-	if c.Args().Len() > 0 {
-		return usagef("fleet %s takes no argument, got %q", c.Command.Name, c.Args().First())
-	}
-	return nil
-}
-
 func fleetServeCommand(e *env) *cli.Command {
 	f := &fleetOptions{}
 	return &cli.Command{

@@ -36,10 +36,10 @@ func (m *metrics) family(name, help, kind, label string) *family {
 }
 
 // bounds are those of the buckets of durations, in seconds: 50 ms to 7 minutes.
-func bounds() []float64 {
-	b := []float64{0.05}
-	for len(b) < 14 {
-		b = append(b, 2*b[len(b)-1])
+func bounds() (b [14]float64) {
+	b[0] = 0.05
+	for i := range len(b) - 1 {
+		b[i+1] = 2 * b[i]
 	}
 	return b
 }

@@ -22,8 +22,8 @@ func mockCommand(e *env) *cli.Command {
 		Description: mockDescription + "\n\nScenarios:\n" + scenarioList(),
 		Flags:       mockFlags(),
 		Action: func(c *cli.Context) error {
-			if c.Args().Present() {
-				return usagef("mock takes no argument, got %q", c.Args().First())
+			if err := noArgs(c); err != nil {
+				return err
 			}
 			if err := knownScenario(c.String("scenario")); err != nil {
 				return err
