@@ -21,6 +21,7 @@ type lane struct {
 	laneKey
 	lim    *pacing.Limiter
 	header http.Header // of each request; shared, never written to
+	conns  *conns      // nil: http.Transport's
 	urls   sync.Map    // path → *url.URL
 
 	// parked holds items that were never sent and whose lane is shut. Only the
@@ -44,7 +45,7 @@ func (r *Runner) laneOf(target *Target, model string) *lane {
 	if l, ok := r.lanes[k]; ok {
 		return l
 	}
-	l := &lane{laneKey: k, header: headerOf(target, r.c.UserAgent)}
+	l := &lane{laneKey: k, header: headerOf(target, r.c.UserAgent), conns: r.connsOf(target)}
 	c := r.c.Pacing
 	c.Seed ^= uint64(len(r.lanes)) << 32
 	c.Wake = r.wake
@@ -55,22 +56,9 @@ func (r *Runner) laneOf(target *Target, model string) *lane {
 		}
 	}
 	l.lim = pacing.New(c)
-	if len(r.lanes) == 0 && r.c.Lanes == 1 && target.Base.Scheme == "http" {
-		r.boundConns()
-	}
 	r.lanes[k] = l
 	r.order = append(r.order, l)
 	return l
-}
-
-// boundConns keeps the transport from opening more connections than there can be
-// requests: a request that finds none at rest would open another, although one is
-// on its way back. It is called before the first request. HTTP/2 needs no bound,
-// as all requests share a connection.
-func (r *Runner) boundConns() {
-	if t, ok := r.transport.(*http.Transport); ok && r.c.Transport == nil {
-		t.MaxConnsPerHost = r.c.Pacing.Max
-	}
 }
 
 func headerOf(t *Target, agent string) http.Header {

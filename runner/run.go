@@ -43,6 +43,7 @@ type Runner struct {
 	lanesMu sync.Mutex
 	lanes   map[laneKey]*lane
 	order   []*lane
+	direct  map[string]*conns // by address
 
 	stopMu sync.Mutex
 	stop   stop
@@ -85,8 +86,8 @@ func New(c Config) *Runner {
 		c: c, transport: c.Transport, mostOpen: max(2*c.Pacing.Max, 16),
 		woken: make(chan struct{}, 1), tasks: make(chan *task, 4),
 		launches: make(chan launch, 64),
-		lanes:    map[laneKey]*lane{},
-		rows:     map[output.Status]int{}, skipped: map[output.Status]int{},
+		lanes:    map[laneKey]*lane{}, direct: map[string]*conns{},
+		rows: map[output.Status]int{}, skipped: map[output.Status]int{},
 	}
 	if r.transport == nil {
 		r.transport = NewTransport(c.Pacing.Max)
@@ -126,6 +127,9 @@ func (r *Runner) Run(ctx context.Context) Report {
 	defer r.reading.Unlock()
 	if t, ok := r.transport.(*http.Transport); ok && r.c.Transport == nil {
 		t.CloseIdleConnections()
+	}
+	for _, c := range r.direct {
+		c.close()
 	}
 	return r.report()
 }
@@ -209,7 +213,7 @@ func (r *Runner) start(t *task, p *pacing.Permit) {
 	}
 	r.group.Go(func() error {
 		s := sender{leash: leash{run: r.hard}}
-		defer s.drop()
+		defer s.close()
 		for more := true; more; next, more = <-r.launches {
 			r.live(next, &s)
 			r.idle.Add(1)

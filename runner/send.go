@@ -58,8 +58,9 @@ func (r *Runner) send(ctx context.Context, s *sender, t *task, body []byte) exch
 		x.err, x.unsent = provider.FromTransport(err), true
 		return x
 	}
-	resp, err := r.transport.RoundTrip(k.req)
-	if err == nil {
+	if t.lane.conns != nil {
+		r.sendDirect(ctx, s, t, k, &x)
+	} else if resp, err := r.transport.RoundTrip(k.req); err == nil {
 		x.read(ctx, r, t, resp)
 		s.unpack(k)
 	} else {

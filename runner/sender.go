@@ -13,7 +13,10 @@ import (
 // sender is what one goroutine sends its requests with, one after another.
 type sender struct {
 	leash
-	kit *kit // nil until it is needed, or where net/http may still hold it
+	kit    *kit // nil until it is needed, or where net/http may still hold it
+	cutter *cutter
+	over   context.Context // cutter's
+	uncut  func() bool
 }
 
 // kit is a request and what goes with it. It is used again for the next request
@@ -32,7 +35,11 @@ var blank = http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 
 func newKit(ctx context.Context, l *lane, idempotencyHeader string) *kit {
 	k := &kit{base: ctx, lane: l}
-	k.req = blank.WithContext(httptrace.WithClientTrace(ctx, k.wire.trace()))
+	if l.conns == nil {
+		k.req = blank.WithContext(httptrace.WithClientTrace(ctx, k.wire.trace()))
+	} else { // the cutter ends it
+		k.req = blank.WithContext(context.Background())
+	}
 	k.req.Header = l.header
 	if idempotencyHeader != "" {
 		k.req.Header = make(http.Header, len(l.header)+1)
@@ -51,7 +58,7 @@ func (s *sender) pack(ctx context.Context, t *task, body []byte, c *Config) (*ki
 	}
 	k := s.kit
 	s.kit = nil
-	if k == nil || k.base != ctx || k.lane != t.lane {
+	if k == nil || k.lane != t.lane || k.base != ctx && t.lane.conns == nil {
 		k = newKit(ctx, t.lane, c.IdempotencyHeader)
 	}
 	k.wire.reset()
@@ -70,4 +77,25 @@ func (s *sender) unpack(k *kit) {
 	if k.wire.done() {
 		s.kit = k
 	}
+}
+
+// cutterOf returns what closes the connection of a request when ctx ends.
+func (s *sender) cutterOf(ctx context.Context) *cutter {
+	if s.over != ctx {
+		if s.uncut != nil {
+			s.uncut()
+		}
+		s.cutter = &cutter{}
+		s.over, s.uncut = ctx, context.AfterFunc(ctx, s.cutter.cut)
+	}
+	return s.cutter
+}
+
+// close ends what the sender had begun.
+func (s *sender) close() {
+	if s.uncut != nil {
+		s.uncut()
+		s.uncut = nil
+	}
+	s.leash.drop()
 }

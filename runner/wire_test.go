@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -18,7 +17,6 @@ import (
 
 	"llmbatch/output"
 	"llmbatch/pacing"
-	"llmbatch/runner/provider/anthropic"
 )
 
 // The server reads the second request of each connection and closes: net/http
@@ -295,23 +293,5 @@ func TestTooManyOpenFiles(t *testing.T) {
 	}
 	if n := strings.Count(l.logged.String(), "lower --concurrency"); n != 1 {
 		t.Errorf("the user was told %d times, want once:\n%s", n, l.logged.String())
-	}
-}
-
-// The number of connections is bounded before the first request or not at all:
-// net/http counts those of a bounded transport only, and lanes of items that need
-// no work may come later.
-func TestConnectionsAreBoundedAtFirst(t *testing.T) {
-	for _, c := range []struct {
-		schemes [2]string
-		want    int
-	}{{[2]string{"http", "https"}, 7}, {[2]string{"https", "http"}, 0}} {
-		r := New(Config{Lanes: 1, Pacing: fixed(7)})
-		for i, scheme := range c.schemes {
-			r.laneOf(&Target{Provider: anthropic.New(), Base: &url.URL{Scheme: scheme, Host: "api.test"}}, fmt.Sprint("m", i))
-		}
-		if got := r.transport.(*http.Transport).MaxConnsPerHost; got != c.want {
-			t.Errorf("%v: got a bound of %d, want %d", c.schemes, got, c.want)
-		}
 	}
 }
