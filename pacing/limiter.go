@@ -50,11 +50,12 @@ func (l *Limiter) at(t time.Duration) time.Time {
 func (l *Limiter) tick() {
 	l.mu.Lock()
 	l.armed = never
-	l.release(l.now())
+	l.release(l.now(), false)
 }
 
-// release lets the lane act on what has changed, and unlocks.
-func (l *Limiter) release(now time.Duration) {
+// release lets the lane act on what has changed, and unlocks. With relay nobody
+// is woken: the caller looks himself.
+func (l *Limiter) release(now time.Duration, relay bool) {
 	again := l.lane.pump(now)
 	for _, w := range l.lane.served {
 		close(w.ready)
@@ -72,7 +73,7 @@ func (l *Limiter) release(now time.Duration) {
 			l.log(Change{At: l.origin.Add(c.at), From: c.from, To: c.to, Reason: c.reason, Detail: c.detail})
 		}
 	}
-	if wake && l.wake != nil {
+	if wake && !relay && l.wake != nil {
 		l.wake()
 	}
 }
@@ -91,7 +92,7 @@ func (l *Limiter) Try(w Work) *Permit {
 	} else {
 		p, l.spare = nil, p
 	}
-	l.release(now)
+	l.release(now, false)
 	return p
 }
 
@@ -107,20 +108,20 @@ func (l *Limiter) Acquire(ctx context.Context, w Work) (*Permit, error) {
 	l.mu.Lock()
 	now := l.now()
 	l.lane.enqueue(me)
-	l.release(now)
+	l.release(now, false)
 	select {
 	case <-me.ready:
 	case <-ctx.Done():
 		l.mu.Lock()
 		now := l.now()
 		if l.lane.leave(me) || me.end == gone { // else a permit came at the same time
-			l.release(now)
+			l.release(now, false)
 			return nil, context.Cause(ctx)
 		}
 		if me.end == launched {
 			l.lane.done(now, &p.flight, Outcome{})
 		}
-		l.release(now)
+		l.release(now, false)
 		return nil, context.Cause(ctx)
 	}
 	switch me.end {
@@ -161,7 +162,7 @@ func (l *Limiter) Close() {
 	l.mu.Lock()
 	l.lane.close()
 	l.timer.Stop()
-	l.release(l.now())
+	l.release(l.now(), false)
 }
 
 // Done gives the permit back with what the request taught. Call it once;
@@ -175,6 +176,6 @@ func (p *Permit) Done(o Outcome) Feedback {
 	if until := l.lane.gate.until; until > now {
 		f.Gate = l.at(until)
 	}
-	l.release(now)
+	l.release(now, o.Relay)
 	return f
 }

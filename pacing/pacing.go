@@ -62,6 +62,8 @@ type Outcome struct {
 	Quota []Quota
 	// Input and Output are the tokens billed, 0 if unknown.
 	Input, Output float64
+	// Relay says that the caller will Try next: Config.Wake is not called for this.
+	Relay bool
 }
 
 // Resource is what a quota counts.

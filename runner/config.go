@@ -66,6 +66,9 @@ type Config struct {
 	RetryFailed, Rerun bool
 	// Limit bounds how many items are opened; 0: all.
 	Limit int
+	// ReadAhead is how many items may be read before one can be launched; at least
+	// 4 are.
+	ReadAhead int
 
 	// Write takes each row; an error stops the run at once. It may be called by
 	// many goroutines.

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"container/heap"
+	"sync"
 	"time"
 )
 
@@ -25,54 +26,208 @@ func (h *later) Pop() any {
 	return t
 }
 
-// shelf is what the dispatcher holds back.
+// shelf is what was read and not launched yet. Launching is one decision at a
+// time, under its lock: the dispatcher's, or that of a goroutine whose item has
+// ended and which takes the next one itself.
 type shelf struct {
-	later  later
-	parked int // in the lanes' queues
-	bytes  int // of both
+	mu    sync.Mutex
+	ready queue // as it was read
+	read  bool  // nothing more comes
+	over  bool  // nothing more is launched
+	later later
+	// parked counts what is in the lanes' queues, bytes what that and later hold.
+	parked, bytes int
+	idle          int // goroutines that wait for a launch
+
+	blocked bool          // the reader waits for room
+	room    chan struct{} // holds one token when there is some
 }
 
 func (s *shelf) full() bool { return s.parked+len(s.later) >= mostParked || s.bytes >= mostParkedBytes }
 
-// dispatch is the one place from which items that were never sent are launched.
-// It returns when all are launched or nothing may be launched any more.
+// queue is what is read ahead.
+type queue struct {
+	tasks []*task
+	bytes int
+}
+
+func (q *queue) push(t *task) {
+	q.tasks = append(q.tasks, t)
+	q.bytes += t.bytes()
+}
+
+func (q *queue) pop() *task {
+	t := q.tasks[0]
+	q.bytes -= t.bytes()
+	n := copy(q.tasks, q.tasks[1:])
+	q.tasks[n] = nil
+	q.tasks = q.tasks[:n]
+	return t
+}
+
+// Bounds of what is read ahead.
+const (
+	leastAhead     = 4
+	mostAheadBytes = 256 << 10
+)
+
+// full says that reading waits; half is asked by one who waits already.
+func (q *queue) full(ahead int) bool {
+	n := len(q.tasks)
+	return n >= max(ahead, leastAhead) || n >= leastAhead && q.bytes >= mostAheadBytes
+}
+
+// offer gives a task that was read to the dispatcher; false: the run has stopped.
+func (r *Runner) offer(t *task) bool {
+	s := &r.shelf
+	s.mu.Lock()
+	for s.ready.full(r.c.ReadAhead) {
+		s.blocked = true
+		s.mu.Unlock()
+		select {
+		case <-s.room:
+		case <-r.intake.Done():
+			return false
+		}
+		s.mu.Lock()
+	}
+	s.blocked = false
+	s.ready.push(t)
+	first := len(s.ready.tasks) == 1
+	s.mu.Unlock()
+	if first {
+		r.wake()
+	}
+	return true
+}
+
+// handed says that nothing more is read.
+func (r *Runner) handed() {
+	r.shelf.mu.Lock()
+	r.shelf.read = true
+	r.shelf.mu.Unlock()
+	r.wake()
+}
+
+// next takes what was read first; nil if nothing is there. The reader goes on
+// when half of what it may read ahead is gone: woken for each, it would fall
+// asleep again each time.
+func (s *shelf) next(ahead int) *task {
+	if len(s.ready.tasks) == 0 {
+		return nil
+	}
+	t := s.ready.pop()
+	if s.blocked && !s.ready.full(ahead/2) {
+		s.blocked = false
+		select {
+		case s.room <- struct{}{}:
+		default:
+		}
+	}
+	return t
+}
+
+// dispatch launches items that were never sent. It returns when all are launched
+// or nothing may be launched any more.
 func (r *Runner) dispatch() {
-	var s shelf
-	tasks := r.tasks
+	for {
+		due, more := r.step()
+		if !more {
+			return
+		}
+		select {
+		case <-r.woken:
+		case <-due:
+		case <-r.intake.Done():
+		}
+	}
+}
+
+// step launches what may leave now. due fires when it has to be called again, also
+// if nobody wakes the dispatcher; more is false at the end.
+func (r *Runner) step() (due <-chan time.Time, more bool) {
+	s := &r.shelf
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for r.intake.Err() == nil {
-		r.dueNow(&s)
-		if r.launchParked(&s) {
+		r.dueNow(s)
+		if r.launchParked(s) {
 			continue
 		}
-		if tasks == nil && s.parked == 0 && len(s.later) == 0 {
-			return
+		if s.read && len(s.ready.tasks) == 0 && s.parked == 0 && len(s.later) == 0 {
+			s.over = true
+			return nil, false
 		}
 		if s.parked > 0 && r.allLate() {
 			r.cutByEnd.Store(true)
 			r.halt(stop{reason: BudgetEnded, message: "every lane is shut until after the run's end"})
 			break
 		}
-		r.noteDue(&s)
-		in := tasks
-		if s.full() || s.parked > 0 && !r.otherLaneFree() {
-			in = nil // reading waits
-		}
-		select {
-		case t, ok := <-in:
-			if !ok {
-				tasks = nil
+		r.noteDue(s)
+		if !s.full() && (s.parked == 0 || r.otherLaneFree()) { // else reading waits
+			if t := s.next(r.c.ReadAhead); t != nil {
+				r.take(s, t)
 				continue
 			}
-			r.take(&s, t)
-		case <-r.woken:
-		case <-s.due():
-		case <-r.intake.Done():
 		}
+		return s.due(), true
 	}
-	r.unsent.Add(int64(s.parked + len(s.later)))
+	s.over = true
+	r.unsent.Add(int64(len(s.ready.tasks) + s.parked + len(s.later)))
 	r.waiting.Add(-int64(len(s.later)))
-	s.later = nil
-	r.noteDue(&s)
+	s.ready, s.later = queue{}, nil
+	r.noteDue(s)
+	return nil, false
+}
+
+// another ends an item and returns the next for the same goroutine, where nothing
+// but a permit has to be found for it; otherwise the goroutine becomes idle, and
+// the dispatcher decides. A goroutine that waits to be told falls asleep and is
+// woken for each item.
+func (r *Runner) another() (next launch, ok bool) {
+	s := &r.shelf
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	open := r.open.Add(-1)
+	if lanes := r.allLanes(); r.c.Lanes == 1 && len(lanes) == 1 && r.c.Spend == nil && open < int64(r.mostOpen)-1 {
+		next, ok = r.relay(s, lanes[0])
+	} else {
+		r.wake()
+	}
+	if !ok {
+		s.idle++
+	}
+	return next, ok
+}
+
+// relay launches what may leave now, the first of it by the caller. If that was
+// not decided by the want of a permit, it wakes the dispatcher.
+func (r *Runner) relay(s *shelf, l *lane) (next launch, ok bool) {
+	for !s.over && r.intake.Err() == nil && len(s.later) == 0 && !l.closed.Load() && r.open.Load() < int64(r.mostOpen) {
+		if len(l.parked) == 0 {
+			t := s.next(r.c.ReadAhead)
+			if t == nil {
+				break
+			}
+			r.take(s, t)
+			continue
+		}
+		t := l.parked[0]
+		size := t.bytes()
+		p := l.lim.Try(t.work(time.Time{}))
+		if p == nil {
+			return next, ok // the limiter will wake the dispatcher
+		}
+		s.unpark(l, size)
+		if ok {
+			r.start(t, p)
+			continue
+		}
+		r.open.Add(1)
+		next, ok = launch{t, p}, true
+	}
+	r.wake()
+	return next, ok
 }
 
 // noteDue tells Status when the first of later is due.
@@ -136,17 +291,23 @@ func (r *Runner) launchParked(s *shelf) bool {
 			} else if !r.launch(t) {
 				break
 			}
-			s.bytes -= size
-			s.parked--
-			l.parked[0] = nil
-			l.parked = l.parked[1:]
+			s.unpark(l, size)
 			some = true
-		}
-		if len(l.parked) == 0 {
-			l.parked = nil
 		}
 	}
 	return some
+}
+
+// unpark takes the first of a lane's queue out.
+func (s *shelf) unpark(l *lane, size int) {
+	s.bytes -= size
+	s.parked--
+	l.parked[0] = nil
+	if len(l.parked) == 1 {
+		l.parked = l.parked[:0] // its place is used again
+		return
+	}
+	l.parked = l.parked[1:]
 }
 
 // launch starts a task if its lane and the money allow it.

@@ -163,7 +163,7 @@ func (l *life) body() ([]byte, error) {
 
 // outcome tells pacing what the attempt taught.
 func (l *life) outcome(x exchange, v verdict, hint time.Duration) pacing.Outcome {
-	o := pacing.Outcome{Signal: v.signal, Hint: hint, Quota: x.quotas}
+	o := pacing.Outcome{Signal: v.signal, Hint: hint, Quota: x.quotas, Relay: v.act == keep}
 	if x.stale {
 		o.Signal = pacing.Nothing
 	}

@@ -35,10 +35,9 @@ type Runner struct {
 	cutHard    context.CancelCauseFunc
 
 	woken chan struct{}
-	tasks chan *task
+	shelf shelf
 
-	launches chan launch  // for goroutines whose item has ended
-	idle     atomic.Int64 // how many of them wait for one, or are about to
+	launches chan launch // for goroutines whose item has ended
 
 	lanesMu sync.Mutex
 	lanes   map[laneKey]*lane
@@ -84,7 +83,7 @@ func New(c Config) *Runner {
 	c.Pacing.Seed = cmp.Or(c.Pacing.Seed, c.Seed)
 	r := &Runner{
 		c: c, transport: c.Transport, mostOpen: max(2*c.Pacing.Max, 16),
-		woken: make(chan struct{}, 1), tasks: make(chan *task, 4),
+		woken: make(chan struct{}, 1), shelf: shelf{room: make(chan struct{}, 1)},
 		launches: make(chan launch, 64),
 		lanes:    map[laneKey]*lane{}, direct: map[string]*conns{},
 		rows: map[output.Status]int{}, skipped: map[output.Status]int{},
@@ -136,7 +135,7 @@ func (r *Runner) Run(ctx context.Context) Report {
 
 // read opens items in order and hands those that need work to the dispatcher.
 func (r *Runner) read() {
-	defer close(r.tasks)
+	defer r.handed()
 	defer r.recovered()
 	n := 0
 	for it, err := range r.c.Items {
@@ -154,13 +153,9 @@ func (r *Runner) read() {
 		if !did {
 			continue
 		}
-		if t != nil {
-			select {
-			case r.tasks <- t:
-			case <-r.intake.Done():
-				r.unsent.Add(1)
-				return
-			}
+		if t != nil && !r.offer(t) {
+			r.unsent.Add(1)
+			return
 		}
 		if n++; r.c.Limit > 0 && n >= r.c.Limit {
 			break
@@ -202,24 +197,23 @@ type launch struct {
 
 // start makes a task's first attempt. The goroutine of an item that has ended
 // takes it where there is one: its stack has already grown to what an attempt
-// needs, which is dear to do for each.
+// needs, which is dear to do for each. It is called with the shelf locked.
 func (r *Runner) start(t *task, p *pacing.Permit) {
 	r.open.Add(1)
 	next := launch{t, p}
-	if r.idle.Load() > 0 { // nobody else takes one away
-		r.idle.Add(-1)
+	if r.shelf.idle > 0 {
+		r.shelf.idle--
 		r.launches <- next
 		return
 	}
 	r.group.Go(func() error {
 		s := sender{leash: leash{run: r.hard}}
 		defer s.close()
-		for more := true; more; next, more = <-r.launches {
+		for more := true; more; {
 			r.live(next, &s)
-			r.idle.Add(1)
-			// The only lane has woken the dispatcher already, if that waits for a permit.
-			if open := r.open.Add(-1); open == int64(r.mostOpen)-1 || r.c.Lanes != 1 || r.c.Spend != nil {
-				r.wake()
+			var ok bool
+			if next, ok = r.another(); !ok {
+				next, more = <-r.launches
 			}
 		}
 		return nil

@@ -120,7 +120,7 @@ func (x *execution) config() runner.Config {
 	o := x.o
 	c := runner.Config{
 		Items: x.itemsToRun(), Route: x.router.route, Lanes: len(x.found.lanes),
-		RetryFailed: o.retryFailed, Rerun: o.onChanged == "rerun", Limit: o.limit,
+		RetryFailed: o.retryFailed, Rerun: o.onChanged == "rerun", Limit: o.limit, ReadAhead: 32,
 		Retry: retry.Policy{MaxAttempts: o.maxAttempts, MaxErrors: o.maxErrors, MaxWait: o.maxWait},
 		Pacing: pacing.Config{
 			Max: o.concurrency, Start: min(o.startConcurrency, o.concurrency), Fixed: o.fixed,
