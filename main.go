@@ -17,9 +17,9 @@ func main() {
 }
 
 // The heap grows by this much of what is live before it is collected, in percent.
-const leastGrowth, mostGrowth = 12, 200
+const leastGrowth, mostGrowth = 12, 300
 
-// roomyHeap lets the heap grow by 8 MB, or by an eighth of what is live where that
+// roomyHeap lets the heap grow by 12 MB, or by an eighth of what is live where that
 // is more, before it is collected, instead of by as much as is live. That is a few
 // megabytes in a plain run, whose goroutines would have their stacks shrunk
 // hundreds of times a minute, and tens where a million rows are indexed: tables
@@ -28,7 +28,7 @@ const leastGrowth, mostGrowth = 12, 200
 func roomyHeap(percent int) {
 	debug.SetGCPercent(percent)
 	runtime.AddCleanup(new([32]byte), func(percent int) {
-		const room = 8 << 20
+		const room = 12 << 20
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		live := int(m.NextGC) * 100 / (100 + percent) // and a part of the stacks

@@ -20,19 +20,21 @@ import (
 // Stats collects figures from results. It is not safe for concurrent use. Use
 // NewStats; the zero value is not ready.
 type Stats struct {
-	rows      int
-	statuses  table[output.Status, int]
-	causes    table[causeKey, *cause]
-	stops     table[string, int]
-	giveUps   table[string, int]
-	outcomes  table[string, *outcome]
-	waits     table[string, *wait]
-	models    table[string, *model]
-	itemTimes table[output.Status, *histogram]
-	slow      slowest
-	usage     output.Usage
-	cost      float64
-	hasCost   bool
+	rows                   int
+	statuses               table[output.Status, int]
+	causes                 table[causeKey, *cause]
+	stops                  table[string, int]
+	giveUps                table[string, int]
+	outcomes               table[string, *outcome]
+	waits                  table[string, *wait]
+	models                 table[string, *model]
+	lastModel              *model // that of the row before, of lastProvider and lastName
+	lastProvider, lastName string
+	itemTimes              table[output.Status, *histogram]
+	slow                   slowest
+	usage                  output.Usage
+	cost                   float64
+	hasCost                bool
 
 	attempts int // sent and unsent
 	unsent   int
@@ -127,6 +129,9 @@ func (s *Stats) Add(r *output.Result) {
 // model is the place of a row's provider and model, with a lane of its own in
 // the time series as long as there are any left.
 func (s *Stats) model(r *output.Result) *model {
+	if s.lastModel != nil && s.lastName == r.Model && s.lastProvider == r.Provider {
+		return s.lastModel
+	}
 	name := r.Model
 	if r.Provider != "" && name != "" {
 		name = r.Provider + " " + name
@@ -137,6 +142,7 @@ func (s *Stats) model(r *output.Result) *model {
 	if *p == nil {
 		*p = &model{series: s.series.lane()}
 	}
+	s.lastProvider, s.lastName, s.lastModel = r.Provider, r.Model, *p
 	return *p
 }
 

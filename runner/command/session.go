@@ -217,6 +217,9 @@ func (s *session) hash(it *input.Item) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if s.file == nil || s.file.Index().Len() == 0 {
+		return 0, nil // nothing to compare it with
+	}
 	return provider.HashSum(call), nil
 }
 
