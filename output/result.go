@@ -32,14 +32,19 @@ const (
 // Result is one row. Members that are empty are left out; ID, Status,
 // RequestHash and Index are always written, in that order.
 type Result struct {
-	ID             json.RawMessage // as written in the input: a JSON string or number
-	Key            string          // input.Item.Key; not written
-	Status         Status
-	RequestHash    string
-	Index          int
-	Provider       string
-	Model          string
-	Text           string
+	ID          json.RawMessage // as written in the input: a JSON string or number
+	Key         string          // input.Item.Key; not written
+	Status      Status
+	RequestHash string
+	Index       int
+	Provider    string
+	Model       string
+	Text        string
+	// Quoted is Text as the JSON string that Response has it as, nil if there is
+	// none. With Checked it is written as it is, and so is Response, which is known
+	// to be compact, valid JSON in UTF-8.
+	Quoted         json.RawMessage
+	Checked        bool
 	StopReason     string
 	Usage          Usage
 	Cost           float64 // in the unit of the prices; written when HasCost

@@ -82,6 +82,41 @@ func TestAppendRowGolden(t *testing.T) {
 	}
 }
 
+// What is known to be in order is copied; the row says the same.
+func TestCheckedRowsAreCopied(t *testing.T) {
+	plain, checked := fullRow(), fullRow()
+	plain.Text, plain.Response = "a/b \"é\"\n", json.RawMessage(`{"text":"a\/b \"é\"\n"}`)
+	checked.Text, checked.Response = plain.Text, plain.Response
+	checked.Checked, checked.Quoted = true, json.RawMessage(`"a\/b \"é\"\n"`)
+	row := AppendRow(nil, checked)
+	if !bytes.Contains(row, append([]byte(`,"text":`), checked.Quoted...)) {
+		t.Errorf("got %s, want the text as it was quoted", row)
+	}
+	want, err := ParseRow(AppendRow(nil, plain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ParseRow(row); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	checked.Checked = false // an answer changed by the scrubbing, say
+	if got, want := AppendRow(nil, checked), AppendRow(nil, plain); !bytes.Equal(got, want) {
+		t.Errorf("unchecked: got %s, want %s", got, want)
+	}
+}
+
+// Times are written as AppendFormat does.
+func TestTimes(t *testing.T) {
+	for _, when := range []time.Time{
+		at("2026-01-02T03:04:05.006Z"), at("2026-12-31T23:59:59.9999999Z"), at("0001-01-01T00:00:01Z"),
+		at("2026-07-01T00:30:00+02:00"), time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		if got, want := string(appendTime(nil, "", when)), `"`+when.UTC().Format(timeLayout)+`"`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 func TestParseRowReadsWhatAppendRowWrites(t *testing.T) {
 	want := fullRow()
 	got, err := ParseRow(AppendRow(nil, want))

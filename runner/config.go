@@ -73,6 +73,9 @@ type Config struct {
 	// Write takes each row; an error stops the run at once. It may be called by
 	// many goroutines.
 	Write func(*output.Result) error
+	// Fleeting: Write and OnRow keep nothing of a row once they have returned, so the
+	// bytes of an answer are used again.
+	Fleeting bool
 	// FinalOnly: the sink takes one row an item and can't supersede: no waiting
 	// rows, and rows that the uniform-failure guard may change are held back.
 	FinalOnly bool

@@ -194,7 +194,7 @@ func (r *Runner) sendDirect(ctx context.Context, s *sender, t *task, k *kit, x *
 		x.stale = x.unsent && c.used && x.err.Class == provider.ConnectionError
 		return
 	}
-	x.read(ctx, r, t, resp)
+	x.read(ctx, r, s, t, resp)
 	g.hold(nil)
 	if p.put(c) {
 		s.kit = k

@@ -76,13 +76,6 @@ func (l *life) stopped() {
 	}
 }
 
-// tell reports a flight.
-func (l *life) tell(f Flight) {
-	if l.r.c.OnFlight != nil {
-		l.r.c.OnFlight(l.item, f)
-	}
-}
-
 // Remote is a run whose requests are made elsewhere (Config.Elsewhere): the run
 // reads the input, decides what needs work, takes the rows that come back, and
 // stops, as any run does. Its methods may be called by many goroutines, but for

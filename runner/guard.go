@@ -152,7 +152,7 @@ type endpoint struct {
 const suspectAfter = 10 * time.Minute
 
 // observe feeds the guards with what an attempt showed.
-func (r *Runner) observe(l *lane, x exchange, v verdict) {
+func (r *Runner) observe(l *lane, x *exchange, v verdict) {
 	r.observeEndpoint(x)
 	now := time.Now()
 	l.mu.Lock()
@@ -177,7 +177,7 @@ func (r *Runner) observe(l *lane, x exchange, v verdict) {
 	})
 }
 
-func (r *Runner) observeEndpoint(x exchange) {
+func (r *Runner) observeEndpoint(x *exchange) {
 	e := &r.endpoint
 	e.mu.Lock()
 	defer e.mu.Unlock()

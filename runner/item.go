@@ -56,8 +56,10 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 		l.finish(output.Failed, &provider.Error{Class: provider.Rejected, Message: err.Error()}, "")
 		return nil
 	}
-	l.tell(Flight{At: time.Now()})
-	x := l.exchange(p, body)
+	if l.r.c.OnFlight != nil {
+		l.r.c.OnFlight(l.item, Flight{At: time.Now()})
+	}
+	x := l.exchange(body)
 	v := judge(x.err)
 	l.log(p, x)
 	if x.err != nil && (x.err.Class != provider.Canceled || l.last == nil) {
@@ -72,7 +74,9 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 		l.r.abort(x.err)
 	}
 	fb := p.Done(l.outcome(x, v, hint))
-	l.tell(Flight{At: time.Now(), Landed: true, Signal: v.signal, Hint: hint, Gate: fb.Gate})
+	if l.r.c.OnFlight != nil {
+		l.r.c.OnFlight(l.item, Flight{At: time.Now(), Landed: true, Signal: v.signal, Hint: hint, Gate: fb.Gate})
+	}
 	if !fb.Gate.IsZero() {
 		l.r.wake() // the dispatcher may read on for other lanes
 	}
@@ -109,7 +113,7 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 
 // exchange sends the body within the attempt's deadline: the earliest of its own
 // timeout, the item's budget and the run's end with its drain.
-func (l *life) exchange(p *pacing.Permit, body []byte) exchange {
+func (l *life) exchange(body []byte) *exchange {
 	now := time.Now()
 	if l.first.IsZero() {
 		l.first = now
@@ -124,7 +128,7 @@ func (l *life) exchange(p *pacing.Permit, body []byte) exchange {
 	defer l.sender.loose()
 	l.r.onWire(+1)
 	defer l.r.onWire(-1)
-	return l.r.send(ctx, l.sender, l.task, body)
+	return l.r.send(ctx, l.sender, l.task, body, now)
 }
 
 func (l *life) deadline(now time.Time) (d time.Time) {
@@ -162,7 +166,7 @@ func (l *life) body() ([]byte, error) {
 }
 
 // outcome tells pacing what the attempt taught.
-func (l *life) outcome(x exchange, v verdict, hint time.Duration) pacing.Outcome {
+func (l *life) outcome(x *exchange, v verdict, hint time.Duration) pacing.Outcome {
 	o := pacing.Outcome{Signal: v.signal, Hint: hint, Quota: x.quotas, Relay: v.act == keep}
 	if x.stale {
 		o.Signal = pacing.Nothing
@@ -175,7 +179,7 @@ func (l *life) outcome(x exchange, v verdict, hint time.Duration) pacing.Outcome
 }
 
 // again decides on another try and waits for its permit.
-func (l *life) again(x exchange, v verdict, fb pacing.Feedback, hint time.Duration) *pacing.Permit {
+func (l *life) again(x *exchange, v verdict, fb pacing.Feedback, hint time.Duration) *pacing.Permit {
 	if x.partial != "" {
 		l.keepPartial(x.partial)
 	}
@@ -228,7 +232,7 @@ func waitReason(d retry.Decision, v verdict, hint time.Duration) string {
 	return d.Reason
 }
 
-func (l *life) state(x exchange, v verdict, fb pacing.Feedback) retry.State {
+func (l *life) state(x *exchange, v verdict, fb pacing.Feedback) retry.State {
 	if x.stale {
 		l.stale++
 	}
@@ -322,9 +326,12 @@ func (l *life) giveUp(d retry.Decision) {
 }
 
 // answer writes the row of an item that has its answer.
-func (l *life) answer(x exchange) {
+func (l *life) answer(x *exchange) {
 	res := l.row(output.OK, nil, "", time.Time{})
 	res.Text = joined(l.text, x.reply.Text)
+	if res.Checked = true; l.text == "" {
+		res.Quoted = x.reply.Quoted
+	}
 	res.StopReason = x.reply.StopReason
 	res.Model = cmp.Or(x.reply.Model, res.Model)
 	res.Response = x.reply.Response

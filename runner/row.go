@@ -11,7 +11,7 @@ import (
 )
 
 // log adds an attempt to the item's log.
-func (l *life) log(p *pacing.Permit, x exchange) {
+func (l *life) log(p *pacing.Permit, x *exchange) {
 	a := output.Attempt{
 		Attempt: l.earlier + len(l.attempts) + 1, StartedAt: x.started, Duration: x.took,
 		Status: x.status, Outcome: string(provider.ClassOK), RequestID: x.request,

@@ -213,6 +213,7 @@ func (r *Runner) start(t *task, p *pacing.Permit) {
 			r.live(next, &s)
 			var ok bool
 			if next, ok = r.another(); !ok {
+				s.exchange = exchange{} // a wait may be long
 				next, more = <-r.launches
 			}
 		}
@@ -254,7 +255,7 @@ func (r *Runner) capped() bool { return r.c.Retry.OnLongWait == retry.Cap && r.c
 
 // hintOf is the server's wait as pacing shall see it: with --on-long-wait cap no
 // longer than --max-wait.
-func (r *Runner) hintOf(x exchange, v verdict) time.Duration {
+func (r *Runner) hintOf(x *exchange, v verdict) time.Duration {
 	if v.act != again && v.act != giveUp {
 		return 0
 	}
@@ -267,8 +268,15 @@ func (r *Runner) hintOf(x exchange, v verdict) time.Duration {
 // emit takes an item's final row.
 func (r *Runner) emit(res *output.Result) {
 	if res.Status == output.OK || res.Response != nil {
-		res.Response = r.c.Scrub.Bytes(res.Response)
-		res.Text = r.c.Scrub.String(res.Text)
+		response := r.c.Scrub.Bytes(res.Response)
+		if len(response) != len(res.Response) || len(response) > 0 && &response[0] != &res.Response[0] {
+			res.Checked = false
+		}
+		text := r.c.Scrub.String(res.Text)
+		if text != res.Text {
+			res.Quoted = nil
+		}
+		res.Response, res.Text = response, text
 	}
 	r.settleRows(r.guard.finished(res, r.c.FinalOnly))
 }

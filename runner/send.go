@@ -50,18 +50,20 @@ type exchange struct {
 }
 
 // send makes one attempt and reads all of its answer. It never returns an
-// exchange that is neither an answer nor an error.
-func (r *Runner) send(ctx context.Context, s *sender, t *task, body []byte) exchange {
-	x := exchange{started: time.Now()}
+// exchange that is neither an answer nor an error. What it returns is s's, until
+// the next attempt.
+func (r *Runner) send(ctx context.Context, s *sender, t *task, body []byte, now time.Time) *exchange {
+	x := &s.exchange
+	*x = exchange{started: now}
 	k, err := s.pack(ctx, t, body, &r.c)
 	if err != nil {
 		x.err, x.unsent = provider.FromTransport(err), true
 		return x
 	}
 	if t.lane.conns != nil {
-		r.sendDirect(ctx, s, t, k, &x)
+		r.sendDirect(ctx, s, t, k, x)
 	} else if resp, err := r.transport.RoundTrip(k.req); err == nil {
-		x.read(ctx, r, t, resp)
+		x.read(ctx, r, s, t, resp)
 		s.unpack(k)
 	} else {
 		w := &k.wire
@@ -100,7 +102,7 @@ func (x *exchange) scrub(s *provider.Scrubber) {
 }
 
 // read reads the answer that follows the response's headers.
-func (x *exchange) read(ctx context.Context, r *Runner, t *task, resp *http.Response) {
+func (x *exchange) read(ctx context.Context, r *Runner, sd *sender, t *task, resp *http.Response) {
 	whole, coded := false, false
 	defer func() {
 		if whole && coded { // a drained body lets the connection be used again
@@ -127,7 +129,10 @@ func (x *exchange) read(ctx context.Context, r *Runner, t *task, resp *http.Resp
 	case resp.StatusCode/100 == 2 && resp.ContentLength > mostAnswer:
 		err = provider.ErrBodyTooLarge // not worth the reading
 	default:
-		data, err = readAll(body, resp.ContentLength, most(resp.StatusCode))
+		data, err = readAll(sd.body, body, resp.ContentLength, most(resp.StatusCode))
+		if r.c.Fleeting && cap(data) <= keptBody {
+			sd.body = data
+		}
 	}
 	whole = err == nil
 	if err != nil && !x.known(ctx, err) {

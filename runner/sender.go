@@ -13,11 +13,16 @@ import (
 // sender is what one goroutine sends its requests with, one after another.
 type sender struct {
 	leash
-	kit    *kit // nil until it is needed, or where net/http may still hold it
-	cutter *cutter
-	over   context.Context // cutter's
-	uncut  func() bool
+	exchange exchange
+	body     []byte // the last answer's, to be used again; see Config.Fleeting
+	kit      *kit   // nil until it is needed, or where net/http may still hold it
+	cutter   *cutter
+	over     context.Context // cutter's
+	uncut    func() bool
 }
+
+// keptBody is the longest body whose place is kept.
+const keptBody = 64 << 10
 
 // kit is a request and what goes with it. It is used again for the next request
 // of the same lane once the answer's body is closed and all of the request is
@@ -26,6 +31,7 @@ type kit struct {
 	base context.Context
 	lane *lane
 	req  *http.Request
+	path string    // of req.URL
 	key  [1]string // idempotency key
 	wire wire
 }
@@ -52,17 +58,20 @@ func newKit(ctx context.Context, l *lane, idempotencyHeader string) *kit {
 // pack prepares the request for a task. GetBody stays nil and the idempotency
 // header can't cause a replay by the transport.
 func (s *sender) pack(ctx context.Context, t *task, body []byte, c *Config) (*kit, error) {
-	u, err := t.lane.url(t.call.Path)
-	if err != nil {
-		return nil, err
-	}
 	k := s.kit
 	s.kit = nil
 	if k == nil || k.lane != t.lane || k.base != ctx && t.lane.conns == nil {
 		k = newKit(ctx, t.lane, c.IdempotencyHeader)
 	}
 	k.wire.reset()
-	k.req.Method, k.req.URL, k.req.Host = t.call.Method, u, u.Host
+	if k.req.URL == nil || k.path != t.call.Path {
+		u, err := t.lane.url(t.call.Path)
+		if err != nil {
+			return nil, err
+		}
+		k.path, k.req.URL, k.req.Host = t.call.Path, u, u.Host
+	}
+	k.req.Method = t.call.Method
 	k.key[0] = t.key
 	if t.part > 0 { // the rest of an answer is another request
 		k.key[0] += "-" + strconv.Itoa(t.part)

@@ -21,7 +21,8 @@ func (x *exchange) stream(ctx context.Context, r *Runner, t *task, s provider.St
 	if idle := r.c.IdleTimeout; idle > 0 {
 		// The transport knows only the attempt's context, so an idle stream is cut by
 		// closing what is read from.
-		quiet := time.AfterFunc(idle, func() { cut(provider.ErrIdleTimeout); x.closeNow() })
+		closeNow := x.closeNow
+		quiet := time.AfterFunc(idle, func() { cut(provider.ErrIdleTimeout); closeNow() })
 		defer quiet.Stop()
 		alive = func() { quiet.Reset(idle) }
 	}

@@ -209,6 +209,7 @@ func (x *execution) changed(it *input.Item) bool {
 
 // sink says where rows go and where earlier ones are.
 func (x *execution) sink(c *runner.Config) {
+	c.Fleeting = true
 	c.Salt = randomHex()
 	if x.file == nil {
 		c.Write, c.FinalOnly = x.orPrint(x.stream.Write), true

@@ -127,7 +127,8 @@ type Answer struct {
 // Reply is a usable answer.
 type Reply struct {
 	Text       string
-	StopReason string // the API's own word
+	Quoted     json.RawMessage // Text as it stands in Response; nil: it does not stand there so
+	StopReason string          // the API's own word
 	Model      string
 	Usage      Usage
 	Response   json.RawMessage // the body, valid and compact, invalid UTF-8 replaced

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"encoding/json"
 	"strings"
 
 	"llmbatch/runner/provider"
@@ -49,14 +50,14 @@ func (Provider) Decode(c *provider.Call, a provider.Answer) (provider.Reply, *pr
 		return provider.Reply{}, e
 	}
 	var empty bool
-	r.Text, empty = contentText(content)
+	r.Text, r.Quoted, empty = contentText(content)
 	r.Flag = flag(r.StopReason, empty)
 	return r, nil
 }
 
-// contentText joins the text blocks. empty says that there is nothing at all: no
-// text and no block of another type.
-func contentText(content []byte) (text string, empty bool) {
+// contentText joins the text blocks; quoted is a single one as it is written. empty
+// says that there is nothing at all: no text and no block of another type.
+func contentText(content []byte) (text string, quoted json.RawMessage, empty bool) {
 	var texts []string
 	empty = true
 	for w := body.Elements(content); w.Next(); {
@@ -73,10 +74,13 @@ func contentText(content []byte) (text string, empty bool) {
 			empty = false
 			continue
 		}
-		texts = append(texts, body.Text(t))
+		texts, quoted = append(texts, body.Text(t)), body.Quoted(t)
+	}
+	if len(texts) != 1 {
+		quoted = nil
 	}
 	text = strings.Join(texts, "")
-	return text, empty && text == ""
+	return text, quoted, empty && text == ""
 }
 
 // flag marks stop reasons that deserve a look.

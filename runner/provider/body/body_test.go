@@ -111,6 +111,17 @@ func TestText(t *testing.T) {
 	}
 }
 
+func TestQuoted(t *testing.T) {
+	for in, want := range map[string]string{
+		`"a"`: `"a"`, `""`: `""`, `"a\n\"b\"\/é"`: `"a\n\"b\"\/é"`,
+		`"\ud83d"`: "", `"\u00e9"`: "", "null": "", "7": "", `[""]`: "", "": "", `"`: "",
+	} {
+		if got := string(Quoted([]byte(in))); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}
+
 func FuzzText(f *testing.F) {
 	for _, s := range []string{`"a\n\"\\\/\b\f\r\t\u00e9"`, `"\ud83d\ude00 \ud83d\u0041 \ude00"`, "\"\u00e9\xff\"", `"\u12"`, `"\`} {
 		f.Add([]byte(s))

@@ -2,6 +2,7 @@ package body
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -41,6 +42,15 @@ func Text(v []byte) string {
 	}
 	b.Write(in)
 	return b.String()
+}
+
+// Quoted returns v where it is a JSON string that any JSON may hold as it is; nil
+// otherwise. v is from an Answer; an escaped surrogate may be half a pair there.
+func Quoted(v []byte) json.RawMessage {
+	if len(v) < 2 || v[0] != '"' || bytes.Contains(v, []byte(`\u`)) {
+		return nil
+	}
+	return v
 }
 
 // unescape returns the character that an escape stands for, and the length of the

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/json"
 	"strings"
 
 	"llmbatch/runner/provider"
@@ -110,7 +111,7 @@ func chat(r *provider.Reply, t top, c *provider.Call, a provider.Answer) *provid
 		}
 		r.StopReason = reason
 		var refused bool
-		r.Text, refused, empty = readMessage(msg)
+		r.Text, r.Quoted, refused, empty = readMessage(msg)
 		if refused {
 			r.Flag = "refused"
 		}
@@ -129,16 +130,16 @@ func chat(r *provider.Reply, t top, c *provider.Call, a provider.Answer) *provid
 }
 
 // readMessage takes the text from a chat message: its content, a string, null or
-// a list of parts. empty says that it has neither text nor a tool call.
-func readMessage(msg []byte) (text string, refused, empty bool) {
+// a list of parts; quoted is a string as it is written. empty says that it has neither text nor a tool call.
+func readMessage(msg []byte) (text string, quoted json.RawMessage, refused, empty bool) {
 	empty = true
 	for w := body.Members(msg); w.Next(); {
 		switch string(w.Name) {
 		case "content":
 			if len(w.Value) > 0 && w.Value[0] == '[' {
-				text = partsText(w.Value)
+				text, quoted = partsText(w.Value), nil
 			} else {
-				text = body.Text(w.Value)
+				text, quoted = body.Text(w.Value), body.Quoted(w.Value)
 			}
 		case "refusal":
 			refused = body.Text(w.Value) != ""
@@ -150,7 +151,7 @@ func readMessage(msg []byte) (text string, refused, empty bool) {
 			empty = empty && body.Null(w.Value)
 		}
 	}
-	return text, refused, empty && text == ""
+	return text, quoted, refused, empty && text == ""
 }
 
 // partsText joins the texts of a list of parts.
