@@ -212,8 +212,10 @@ next:
 
 // modelIn takes the model from the object in member m.
 func (p *parser) modelIn(it *Item, m member) *LineError {
-	p.inner = p.inner[:0]
-	p.object(m.start, 1, &p.inner)
+	if p.innerAt != m.start {
+		p.inner = p.inner[:0]
+		p.object(m.start, 1, &p.inner)
+	}
 	for _, in := range p.inner {
 		if string(in.name) != "model" {
 			continue
@@ -322,8 +324,11 @@ func (p *parser) openAIBatch(it *Item) *LineError {
 	}
 	m, _ := p.member(kURL)
 	it.Format, it.URL = OpenAIBatch, p.shared(&p.urlPath, v)
-	if bad = p.checkURL(m.start, it.URL); bad != nil {
-		return bad
+	if it.URL == "" || it.URL != p.goodPath {
+		if bad = p.checkURL(m.start, it.URL); bad != nil {
+			return bad
+		}
+		p.goodPath = it.URL
 	}
 	return p.wholeBody(it, kBody)
 }

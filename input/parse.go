@@ -80,7 +80,6 @@ type record struct {
 type parser struct {
 	scan
 	members []member
-	inner   []member
 	known   [kinds]int // index into members, -1 where absent; the last of a name counts
 	from    int        // of the object in the line
 	end     int
@@ -91,6 +90,8 @@ type parser struct {
 	scratch []byte          // for text with escapes
 	model   string          // the last ones, shared by the items that have the same
 	urlPath string
+	// goodPath is the last one that may be used.
+	goodPath string
 }
 
 var bom = []byte("\xef\xbb\xbf")
@@ -146,7 +147,7 @@ func (p *parser) walk(b []byte, from int) *LineError {
 	if b[from] != '{' {
 		return p.noObject()
 	}
-	p.members = p.members[:0]
+	p.members, p.innerAt = p.members[:0], 0
 	if p.end = p.object(from, 0, &p.members); p.end < 0 {
 		return &LineError{Col: p.at + 1, Msg: p.msg, Hint: p.hint}
 	}

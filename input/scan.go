@@ -27,6 +27,11 @@ type scan struct {
 	b      []byte
 	spaced bool // there is white space between tokens
 
+	// inner are the members of the last "body" or "params" of the object that the
+	// members were asked of, which begins at innerAt; 0: there was none.
+	inner   []member
+	innerAt int
+
 	at   int // of the trouble
 	msg  string
 	hint string
@@ -280,7 +285,13 @@ func (s *scan) object(i, depth int, into *[]member) int {
 			return s.unexpected(i, "a colon")
 		}
 		m.start = s.skip(i + 1)
-		if m.end = s.value(m.start, depth+1); m.end < 0 {
+		if into != nil && depth == 0 && s.holdsRequest(m) {
+			s.inner, s.innerAt = s.inner[:0], m.start
+			m.end = s.object(m.start, 1, &s.inner)
+		} else {
+			m.end = s.value(m.start, depth+1)
+		}
+		if m.end < 0 {
 			return -1
 		}
 		if into != nil {
@@ -299,6 +310,11 @@ func (s *scan) object(i, depth int, into *[]member) int {
 			return s.unexpected(i, "a comma or }")
 		}
 	}
+}
+
+// holdsRequest says that the members of m's value will be asked for too.
+func (s *scan) holdsRequest(m member) bool {
+	return (string(m.name) == "body" || string(m.name) == "params") && m.start < len(s.b) && s.b[m.start] == '{'
 }
 
 // kindOf names the kind of a valid JSON value for messages.

@@ -40,9 +40,9 @@ type Result struct {
 	Provider    string
 	Model       string
 	Text        string
-	// Quoted is Text as the JSON string that Response has it as, nil if there is
-	// none. With Checked it is written as it is, and so is Response, which is known
-	// to be compact, valid JSON in UTF-8.
+	// Quoted is the text as a JSON string of which Text may know nothing; nil: there
+	// is only Text. It and, with Checked, Response are known to be compact, valid JSON
+	// in UTF-8 and written as they are.
 	Quoted         json.RawMessage
 	Checked        bool
 	StopReason     string

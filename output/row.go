@@ -32,10 +32,11 @@ func AppendRow(dst []byte, r *Result) []byte {
 	dst = strconv.AppendInt(dst, int64(r.Index), 10)
 	dst = appendText(dst, `,"provider":`, r.Provider)
 	dst = appendText(dst, `,"model":`, r.Model)
-	if r.Checked && r.Text != "" && r.Quoted != nil {
-		dst = append(append(dst, `,"text":`...), r.Quoted...)
-	} else {
+	switch {
+	case r.Quoted == nil:
 		dst = appendText(dst, `,"text":`, r.Text)
+	case len(r.Quoted) > len(`""`):
+		dst = append(append(dst, `,"text":`...), r.Quoted...)
 	}
 	dst = appendText(dst, `,"stop_reason":`, r.StopReason)
 	dst = appendUsage(dst, r.Usage)

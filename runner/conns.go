@@ -104,7 +104,7 @@ func (p *conns) take(ctx context.Context, now time.Time) (*conn, error) {
 			_ = c.Close() // what stands between may have forgotten it
 			continue
 		}
-		if c.Reserve() == nil {
+		if c.Err() == nil {
 			c.before = c.raw.written.Load()
 			return c, nil
 		}
@@ -115,7 +115,7 @@ func (p *conns) take(ctx context.Context, now time.Time) (*conn, error) {
 		return nil, err
 	}
 	c.ClientConn = cc
-	return c, cc.Reserve()
+	return c, nil
 }
 
 // put takes a connection back whose answer was read and closed, and reports
@@ -145,32 +145,6 @@ func (p *conns) close() {
 // unsent says that nothing of a request that failed reached the network.
 func (c *conn) unsent() bool { return c.raw.written.Load() == c.before }
 
-// cutter closes the connection of the request on the wire when its context ends.
-// Given the context itself, net/http would enter and leave each request in the
-// list of those that end with it.
-type cutter struct {
-	mu    sync.Mutex
-	conn  *conn
-	ended bool
-}
-
-func (g *cutter) cut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.ended = true
-	if g.conn != nil { // under the lock, as it may carry another request after it
-		_ = g.conn.Close()
-	}
-}
-
-// hold says whose request is on the wire; false: the context has ended.
-func (g *cutter) hold(c *conn) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.conn = c
-	return !g.ended
-}
-
 // sendDirect makes one attempt over the lane's own connections.
 func (r *Runner) sendDirect(ctx context.Context, s *sender, t *task, k *kit, x *exchange) {
 	p := t.lane.conns
@@ -179,23 +153,21 @@ func (r *Runner) sendDirect(ctx context.Context, s *sender, t *task, k *kit, x *
 		x.err, x.unsent = r.transportError(ctx, err), true
 		return
 	}
-	g := s.cutterOf(ctx)
-	defer g.hold(nil)
-	if !g.hold(c) {
-		c.Release()
+	if !s.hold(c) {
 		p.put(c)
 		x.err, x.unsent = r.transportError(ctx, context.Cause(ctx)), true
 		return
 	}
 	resp, err := c.RoundTrip(k.req)
 	if err != nil {
+		s.free()
 		_ = c.Close()
 		x.err, x.unsent = r.transportError(ctx, err), c.unsent()
 		x.stale = x.unsent && c.used && x.err.Class == provider.ConnectionError
 		return
 	}
 	x.read(ctx, r, s, t, resp)
-	g.hold(nil)
+	s.free()
 	if p.put(c) {
 		s.kit = k
 	}

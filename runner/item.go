@@ -328,9 +328,14 @@ func (l *life) giveUp(d retry.Decision) {
 // answer writes the row of an item that has its answer.
 func (l *life) answer(x *exchange) {
 	res := l.row(output.OK, nil, "", time.Time{})
-	res.Text = joined(l.text, x.reply.Text)
-	if res.Checked = true; l.text == "" {
-		res.Quoted = x.reply.Quoted
+	res.Text, res.Checked = x.reply.Text, true
+	switch q := x.reply.Quoted; {
+	case q == nil:
+		res.Text = joined(l.text, res.Text)
+	case l.text != "" || !l.r.c.Fleeting: // who keeps a row wants its text
+		res.Text = joined(l.text, provider.Text(q))
+	default:
+		res.Quoted = q
 	}
 	res.StopReason = x.reply.StopReason
 	res.Model = cmp.Or(x.reply.Model, res.Model)

@@ -12,42 +12,68 @@ import (
 // deadline. It is context.WithDeadlineCause without a place among the run's
 // children, which all goroutines lock, and without a timer of its own for each
 // attempt: the timer of an earlier one goes on, and looks when it fires whether
-// the deadline has moved.
+// the deadline has moved. It closes the connection of a request when the context
+// ends: given the context, net/http would do so at the cost of a place in it.
 type leash struct {
 	run   context.Context
 	ctx   context.Context // nil until it is needed, or when it is used up
 	cut   context.CancelCauseFunc
 	alarm *alarm
+	freed bool // by free, in this attempt
 }
 
 // alarm calls cut at a time that may move.
 type alarm struct {
-	cut context.CancelCauseFunc
+	cut    context.CancelCauseFunc
+	forget func() bool // ends the watch over the context
 
 	mu    sync.Mutex
 	at    time.Time // zero: never
 	rings time.Time // when the timer fires; zero: it doesn't
 	timer *time.Timer
-	rang  bool
+	over  bool  // it rang, or the context has ended
+	conn  *conn // of the request on the wire
 }
 
 // until returns a context that ends with the run's, or at d with
 // provider.ErrAttemptTimeout; a zero d means never. It is good until loose.
 func (s *leash) until(d, now time.Time) context.Context {
-	if d.IsZero() {
-		return s.run
-	}
 	if s.ctx == nil {
 		s.ctx, s.cut = context.WithCancelCause(s.run)
 		s.alarm = &alarm{cut: s.cut}
+		s.alarm.forget = context.AfterFunc(s.ctx, s.alarm.close)
 	}
-	s.alarm.set(d, now)
+	if !d.IsZero() {
+		s.alarm.set(d, now)
+	}
 	return s.ctx
+}
+
+// hold says on which connection a request is about to be made; false: the context
+// has ended.
+func (s *leash) hold(c *conn) bool {
+	a := s.alarm
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.conn = c
+	return !a.over && s.ctx.Err() == nil
+}
+
+// free says that the request is over: its connection may carry another.
+func (s *leash) free() {
+	s.alarm.off()
+	s.freed = true
 }
 
 // loose ends the attempt. A context that has ended is not used again.
 func (s *leash) loose() {
-	if s.ctx != nil && (s.alarm.off() || s.ctx.Err() != nil) {
+	if s.ctx == nil {
+		return
+	}
+	if !s.freed {
+		s.alarm.off()
+	}
+	if s.freed = false; s.ctx.Err() != nil {
 		s.drop()
 	}
 }
@@ -56,6 +82,7 @@ func (s *leash) drop() {
 	if s.ctx == nil {
 		return
 	}
+	s.alarm.forget()
 	s.alarm.stop()
 	s.cut(nil)
 	s.ctx, s.cut, s.alarm = nil, nil, nil
@@ -96,23 +123,30 @@ func (a *alarm) fire() {
 	a.ring()
 }
 
+// ring is called with the lock held, so that no attempt ends meanwhile.
 func (a *alarm) ring() {
-	a.rang = true
+	a.over = true
 	a.cut(provider.ErrAttemptTimeout)
 }
 
-// off reports whether the alarm rang.
-func (a *alarm) off() bool {
+// close is called when the context has ended.
+func (a *alarm) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.at = time.Time{}
-	return a.rang
+	a.over = true
+	if a.conn != nil { // under the lock: it may carry another's request afterwards
+		_ = a.conn.Close()
+	}
+}
+
+func (a *alarm) off() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at, a.conn = time.Time{}, nil
 }
 
 func (a *alarm) stop() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.at = time.Time{}
+	a.off()
 	if a.timer != nil {
 		a.timer.Stop()
 	}

@@ -208,7 +208,7 @@ func (r *Runner) start(t *task, p *pacing.Permit) {
 	}
 	r.group.Go(func() error {
 		s := sender{leash: leash{run: r.hard}}
-		defer s.close()
+		defer s.drop()
 		for more := true; more; {
 			r.live(next, &s)
 			var ok bool
@@ -271,12 +271,11 @@ func (r *Runner) emit(res *output.Result) {
 		response := r.c.Scrub.Bytes(res.Response)
 		if len(response) != len(res.Response) || len(response) > 0 && &response[0] != &res.Response[0] {
 			res.Checked = false
+			if res.Quoted != nil {
+				res.Text, res.Quoted = provider.Text(res.Quoted), nil
+			}
 		}
-		text := r.c.Scrub.String(res.Text)
-		if text != res.Text {
-			res.Quoted = nil
-		}
-		res.Response, res.Text = response, text
+		res.Response, res.Text = response, r.c.Scrub.String(res.Text)
 	}
 	r.settleRows(r.guard.finished(res, r.c.FinalOnly))
 }

@@ -77,11 +77,14 @@ func (r *Runner) send(ctx context.Context, s *sender, t *task, body []byte, now 
 		if x.hint == 0 {
 			x.hint = x.err.Hint
 		}
+		if x.header != nil {
+			x.request = provider.RequestID(x.header)
+		}
 		if x.request == "" {
 			x.request = x.err.RequestID
 		}
 	} else {
-		x.usage = x.reply.Usage
+		x.usage, x.request = x.reply.Usage, x.reply.RequestID
 	}
 	x.scrub(r.c.Scrub)
 	return x
@@ -90,7 +93,7 @@ func (r *Runner) send(ctx context.Context, s *sender, t *task, body []byte, now 
 // scrub takes secrets out of what goes into logs and rows, and control characters
 // out of what may be shown. An answer's text and body are left to its row.
 func (x *exchange) scrub(s *provider.Scrubber) {
-	for _, v := range []*string{&x.request, &x.raw, &x.reply.RequestID, &x.reply.StopReason, &x.reply.Model} {
+	for _, v := range []*string{&x.request, &x.raw, &x.reply.StopReason, &x.reply.Model} {
 		*v = provider.Clean(s.String(*v), longestField)
 	}
 	x.partial = s.String(x.partial)
@@ -112,7 +115,7 @@ func (x *exchange) read(ctx context.Context, r *Runner, sd *sender, t *task, res
 	}()
 	now := time.Now()
 	h := resp.Header
-	x.status, x.request, x.header = resp.StatusCode, provider.RequestID(h), h
+	x.status, x.header = resp.StatusCode, h
 	x.headers(h, now)
 	body, err := decoded(resp)
 	coded = body != resp.Body

@@ -16,9 +16,6 @@ type sender struct {
 	exchange exchange
 	body     []byte // the last answer's, to be used again; see Config.Fleeting
 	kit      *kit   // nil until it is needed, or where net/http may still hold it
-	cutter   *cutter
-	over     context.Context // cutter's
-	uncut    func() bool
 }
 
 // keptBody is the longest body whose place is kept.
@@ -26,12 +23,13 @@ const keptBody = 64 << 10
 
 // kit is a request and what goes with it. It is used again for the next request
 // of the same lane once the answer's body is closed and all of the request is
-// written; only its body is new each time.
+// written.
 type kit struct {
 	base context.Context
 	lane *lane
 	req  *http.Request
-	path string    // of req.URL
+	path string // of req.URL
+	body bytes.Reader
 	key  [1]string // idempotency key
 	wire wire
 }
@@ -47,6 +45,8 @@ func newKit(ctx context.Context, l *lane, idempotencyHeader string) *kit {
 		k.req = blank.WithContext(context.Background())
 	}
 	k.req.Header = l.header
+	// Of another type, the transport would send the headers in a packet of their own.
+	k.req.Body = io.NopCloser(&k.body)
 	if idempotencyHeader != "" {
 		k.req.Header = make(http.Header, len(l.header)+1)
 		maps.Copy(k.req.Header, l.header)
@@ -76,8 +76,8 @@ func (s *sender) pack(ctx context.Context, t *task, body []byte, c *Config) (*ki
 	if t.part > 0 { // the rest of an answer is another request
 		k.key[0] += "-" + strconv.Itoa(t.part)
 	}
-	// Of another type, the transport would send the headers in a packet of their own.
-	k.req.Body, k.req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	k.body.Reset(body)
+	k.req.ContentLength = int64(len(body))
 	return k, nil
 }
 
@@ -86,25 +86,4 @@ func (s *sender) unpack(k *kit) {
 	if k.wire.done() {
 		s.kit = k
 	}
-}
-
-// cutterOf returns what closes the connection of a request when ctx ends.
-func (s *sender) cutterOf(ctx context.Context) *cutter {
-	if s.over != ctx {
-		if s.uncut != nil {
-			s.uncut()
-		}
-		s.cutter = &cutter{}
-		s.over, s.uncut = ctx, context.AfterFunc(ctx, s.cutter.cut)
-	}
-	return s.cutter
-}
-
-// close ends what the sender had begun.
-func (s *sender) close() {
-	if s.uncut != nil {
-		s.uncut()
-		s.uncut = nil
-	}
-	s.leash.drop()
 }

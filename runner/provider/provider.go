@@ -126,9 +126,11 @@ type Answer struct {
 
 // Reply is a usable answer.
 type Reply struct {
+	// Text is the answer's text, unless that stands in Response as one JSON string:
+	// then that is Quoted, which the function Text reads, and this is "".
 	Text       string
-	Quoted     json.RawMessage // Text as it stands in Response; nil: it does not stand there so
-	StopReason string          // the API's own word
+	Quoted     json.RawMessage
+	StopReason string // the API's own word
 	Model      string
 	Usage      Usage
 	Response   json.RawMessage // the body, valid and compact, invalid UTF-8 replaced

@@ -55,10 +55,12 @@ func (Provider) Decode(c *provider.Call, a provider.Answer) (provider.Reply, *pr
 	return r, nil
 }
 
-// contentText joins the text blocks; quoted is a single one as it is written. empty
+// contentText joins the text blocks; a single one may come as it is written. empty
 // says that there is nothing at all: no text and no block of another type.
 func contentText(content []byte) (text string, quoted json.RawMessage, empty bool) {
-	var texts []string
+	var texts strings.Builder
+	var only []byte // the text of a single block
+	blocks := 0
 	empty = true
 	for w := body.Elements(content); w.Next(); {
 		var kind, t []byte
@@ -74,13 +76,18 @@ func contentText(content []byte) (text string, quoted json.RawMessage, empty boo
 			empty = false
 			continue
 		}
-		texts, quoted = append(texts, body.Text(t)), body.Quoted(t)
+		if blocks++; blocks > 1 {
+			texts.WriteString(body.Text(only))
+		}
+		only = t
 	}
-	if len(texts) != 1 {
-		quoted = nil
+	if blocks == 1 {
+		text, quoted = body.TextOrQuoted(only)
+	} else {
+		texts.WriteString(body.Text(only))
+		text = texts.String()
 	}
-	text = strings.Join(texts, "")
-	return text, quoted, empty && text == ""
+	return text, quoted, empty && text == "" && len(quoted) <= len(`""`)
 }
 
 // flag marks stop reasons that deserve a look.

@@ -111,13 +111,17 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestQuoted(t *testing.T) {
+func TestTextOrQuoted(t *testing.T) {
 	for in, want := range map[string]string{
 		`"a"`: `"a"`, `""`: `""`, `"a\n\"b\"\/é"`: `"a\n\"b\"\/é"`,
 		`"\ud83d"`: "", `"\u00e9"`: "", "null": "", "7": "", `[""]`: "", "": "", `"`: "",
 	} {
-		if got := string(Quoted([]byte(in))); got != want {
-			t.Errorf("%s: got %s, want %s", in, got, want)
+		text, quoted := TextOrQuoted([]byte(in))
+		if string(quoted) != want {
+			t.Errorf("%s: got %s quoted, want %s", in, quoted, want)
+		}
+		if all := Text([]byte(in)); want == "" && text != all || want != "" && (text != "" || Text(quoted) != all) {
+			t.Errorf("%s: got the text %q, want %q", in, text, all)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func chat(r *provider.Reply, t top, c *provider.Call, a provider.Answer) *provid
 }
 
 // readMessage takes the text from a chat message: its content, a string, null or
-// a list of parts; quoted is a string as it is written. empty says that it has neither text nor a tool call.
+// a list of parts. empty says that it has neither text nor a tool call.
 func readMessage(msg []byte) (text string, quoted json.RawMessage, refused, empty bool) {
 	empty = true
 	for w := body.Members(msg); w.Next(); {
@@ -139,7 +139,7 @@ func readMessage(msg []byte) (text string, quoted json.RawMessage, refused, empt
 			if len(w.Value) > 0 && w.Value[0] == '[' {
 				text, quoted = partsText(w.Value), nil
 			} else {
-				text, quoted = body.Text(w.Value), body.Quoted(w.Value)
+				text, quoted = body.TextOrQuoted(w.Value)
 			}
 		case "refusal":
 			refused = body.Text(w.Value) != ""
@@ -151,7 +151,7 @@ func readMessage(msg []byte) (text string, quoted json.RawMessage, refused, empt
 			empty = empty && body.Null(w.Value)
 		}
 	}
-	return text, quoted, refused, empty && text == ""
+	return text, quoted, refused, empty && text == "" && len(quoted) <= len(`""`)
 }
 
 // partsText joins the texts of a list of parts.
