@@ -1,10 +1,16 @@
 package runner
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,6 +90,65 @@ func TestRestingConnections(t *testing.T) {
 		}
 		if n := s.conns.Load(); n != set.want {
 			t.Errorf("%s: %d connections, want %d", name, n, set.want)
+		}
+	}
+}
+
+// Where the sink keeps nothing of a row, the bytes of an answer are used again: each
+// row still holds its own, and no key.
+func TestAnswersAreNotMixed(t *testing.T) {
+	s := newServe(t, h1, nil)
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, id, _ := strings.Cut(string(body), "item ")
+		id, _, _ = strings.Cut(id, ".")
+		n, _ := strconv.Atoi(id[1:])
+		if n%7 == 0 {
+			id += " " + wireKey
+		}
+		if n%5 == 0 {
+			w.WriteHeader(400)
+			fmt.Fprintf(w, `{"type":"error","error":{"type":"invalid_request_error","message":"no %s"}}`, id)
+			return
+		}
+		fmt.Fprintf(w, `{"type":"message","content":[{"type":"text","text":"\"%s\"\n%s"}],"stop_reason":"end_turn"}`, id, strings.Repeat("x", n*37%900))
+	})
+	l := newLive(t, 300, s.URL)
+	l.c.Pacing, l.c.Fleeting, l.c.NoFailFast = fixed(16), true, true
+	var mu sync.Mutex
+	var file []byte
+	l.c.Write = func(r *output.Result) error {
+		mu.Lock()
+		defer mu.Unlock()
+		file = output.AppendRow(file, r)
+		return nil
+	}
+	l.c.Transport = l.transport
+	New(l.c).Run(t.Context())
+	if bytes.Contains(file, []byte(wireKey)) {
+		t.Error("a row holds the key")
+	}
+	lines := bytes.Split(bytes.TrimSpace(file), []byte("\n"))
+	if len(lines) != 300 {
+		t.Errorf("%d rows, want 300", len(lines))
+	}
+	for _, line := range lines {
+		r, err := output.ParseRow(line)
+		if err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		var id string
+		_ = json.Unmarshal(r.ID, &id)
+		said, want := r.Text, `"`+id
+		if r.Status == output.Failed {
+			said, want = r.Error.Message, "no "+id
+		}
+		var answer struct{ Content []struct{ Text string } }
+		if r.Status == output.OK && (json.Unmarshal(r.Response, &answer) != nil || len(answer.Content) != 1 || answer.Content[0].Text != r.Text) {
+			t.Errorf("%s: the text is %q, the response %s", id, r.Text, r.Response)
+		}
+		if rest, ok := strings.CutPrefix(said, want); !ok || rest != "" && '0' <= rest[0] && rest[0] <= '9' {
+			t.Errorf("%s says %.40q, want %q", id, said, want)
 		}
 	}
 }
