@@ -10,6 +10,7 @@ import (
 )
 
 func main() {
+	command.DropStartup()
 	if os.Getenv("GOGC") == "" {
 		roomyHeap(mostGrowth)
 	}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package command
+
+// DropStartup does nothing here.
+func DropStartup() {}
