@@ -92,13 +92,15 @@ func (r *Runner) offer(t *task) bool {
 		s.mu.Lock()
 	}
 	s.blocked = false
-	s.ready.push(t)
-	first := len(s.ready.tasks) == 1
+	over, first := s.over, len(s.ready.tasks) == 0
+	if !over { // else nobody would count it
+		s.ready.push(t)
+	}
 	s.mu.Unlock()
 	if first {
 		r.wake()
 	}
-	return true
+	return !over
 }
 
 // handed says that nothing more is read.
