@@ -127,7 +127,7 @@ func readToken(path string) (string, error) {
 
 func fleetServeCommand(e *env) *cli.Command {
 	f := &fleetOptions{}
-	return &cli.Command{
+	return withVariables(e, &cli.Command{
 		Name: "serve", Usage: "serve NATS for a fleet, as any nats-server from 2.12 can",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Category: groupFleet, Name: "store", Destination: &f.store, Usage: "`DIR`: where the streams are kept"},
@@ -146,7 +146,7 @@ func fleetServeCommand(e *env) *cli.Command {
 			}
 			return fleetServe(e, f)
 		},
-	}
+	})
 }
 
 // serverMemory is when the server collects garbage at the latest. It reads and
@@ -213,7 +213,7 @@ func parseSize(text string) (int, error) {
 
 func fleetStatusCommand(e *env) *cli.Command {
 	f := &fleetOptions{}
-	return &cli.Command{
+	return withVariables(e, &cli.Command{
 		Name: "status", Usage: "show how a run stands",
 		Flags: append(natsFlags(f), &cli.BoolFlag{Name: "json", Destination: &f.json, Usage: "as one JSON object"}),
 		Action: admin(e, f, func(ctx context.Context, c *fleet.Conn, _ *cli.Context) error {
@@ -226,7 +226,7 @@ func fleetStatusCommand(e *env) *cli.Command {
 			}
 			return s.WriteText(e.stdout)
 		}),
-	}
+	})
 }
 
 func fleetLimitCommand(e *env) *cli.Command {

@@ -55,25 +55,14 @@ func envName(flag string) string {
 	return "LLMBATCH_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromEnvironment sets a flag from its variable; an empty one counts as unset.
-// Repeatable flags take one value a line.
+// fromEnvironment sets a flag from its variable.
 func fromEnvironment(c *cli.Context, e *env, o *options, name string) error {
 	variable := envName(name)
-	value := e.getenv(variable)
-	if value == "" {
-		return nil
+	set, err := setFrom(e, c, variable, name)
+	if set {
+		o.from[name] = variable
 	}
-	values := []string{value}
-	if repeatable(lookup(c.Command, name)) {
-		values = strings.Split(strings.TrimRight(value, "\n"), "\n")
-	}
-	for _, v := range values {
-		if err := c.Set(name, v); err != nil {
-			return badValue(variable, v, lookup(c.Command, name))
-		}
-	}
-	o.from[name] = variable
-	return nil
+	return err
 }
 
 func repeatable(f cli.Flag) bool {
