@@ -132,13 +132,19 @@ func (x secret) replace(b []byte) []byte {
 		}
 		i += from
 		end := i + len(x.value)
-		if x.alone && (i > 0 && wordByte(b[i-1]) || end < len(b) && wordByte(b[end])) || inEscape(b[:i], b[i]) {
+		if x.alone && (i > 0 && wordEnds(b[:i]) || end < len(b) && wordByte(b[end])) || inEscape(b[:i], b[i]) {
 			from = i + 1
 			continue
 		}
 		out = append(append(out, b[kept:i]...), hidden...)
 		kept, from = end, end
 	}
+}
+
+// wordEnds says that b ends in a word, and not in the letter of an escape.
+func wordEnds(b []byte) bool {
+	last := len(b) - 1
+	return wordByte(b[last]) && !(strings.IndexByte("bfnrt", b[last]) >= 0 && slashes(b[:last])%2 == 1)
 }
 
 // inEscape says that c, which follows before, belongs to an escape of a JSON

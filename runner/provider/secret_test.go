@@ -23,6 +23,7 @@ func TestScrubber(t *testing.T) {
 		`{"m":"{\"k\":\"tok/en+\\\"<12345>\"}"}`:          `{"m":"{\"k\":\"***\"}"}`,
 		"?k=tok%2Fen%2B%22%3C12345%3E&x":                  "?k=***&x",
 		"pw-7 (pw-7) xpw-7 pw-77 pw-7":                    "*** (***) xpw-7 pw-77 ***",
+		`{"m":"it is\npw-7\tpw-7 \\npw-7"}`:               `{"m":"it is\n***\t*** \\npw-7"}`,
 		"an ollama is a lama":                             "an ollama is a lama",
 	} {
 		if got := s.String(in); got != want {

@@ -113,7 +113,7 @@ func TestText(t *testing.T) {
 
 func TestTextOrQuoted(t *testing.T) {
 	for in, want := range map[string]string{
-		`"a"`: `"a"`, `""`: `""`, `"a\n\"b\"\/é"`: `"a\n\"b\"\/é"`,
+		`"a"`: `"a"`, `""`: `""`, `"a\n\"b\"\\/é"`: `"a\n\"b\"\\/é"`, `"a\/b"`: "",
 		`"\ud83d"`: "", `"\u00e9"`: "", "null": "", "7": "", `[""]`: "", "": "", `"`: "",
 	} {
 		text, quoted := TextOrQuoted([]byte(in))
