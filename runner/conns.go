@@ -2,8 +2,11 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +38,7 @@ type conn struct {
 // make them: it knows HTTP/2 and proxies.
 func (r *Runner) connsOf(t *Target) *conns {
 	tr, ok := r.transport.(*http.Transport)
-	if !ok || t.Base.Scheme != "http" || !plainHost(t.Base.Host) {
+	if !ok || tr.DialContext == nil && tr.Dial != nil || t.Base.Scheme != "http" || !plainHost(t.Base.Host) {
 		return nil
 	}
 	if tr.Proxy != nil {
@@ -51,7 +54,8 @@ func (r *Runner) connsOf(t *Target) *conns {
 		return c
 	}
 	own := tr.Clone()
-	own.Proxy = nil // it would be asked about a URL without the port
+	own.Proxy = nil         // it would be asked about a URL without the port
+	own.MaxConnsPerHost = 0 // it counts closed ones that it has not counted as opened
 	dial := own.DialContext
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
@@ -128,6 +132,11 @@ func (p *conns) put(c *conn) bool {
 	c.used, c.since = true, time.Now()
 	p.mu.Lock()
 	p.rest = append(p.rest, c)
+	old := p.rest[0]
+	if d := p.transport.IdleConnTimeout; d > 0 && c.since.Sub(old.since) > d { // nobody will need it soon
+		p.rest = slices.Delete(p.rest, 0, 1)
+		defer old.Close()
+	}
 	p.mu.Unlock()
 	return true
 }
@@ -162,6 +171,9 @@ func (r *Runner) sendDirect(ctx context.Context, s *sender, t *task, k *kit, x *
 	if err != nil {
 		s.free()
 		_ = c.Close()
+		if inner := errors.Unwrap(err); inner != nil && strings.HasPrefix(err.Error(), "net/http: Transport failed to read") {
+			err = inner // as Transport.RoundTrip does
+		}
 		x.err, x.unsent = r.transportError(ctx, err), c.unsent()
 		x.stale = x.unsent && c.used && x.err.Class == provider.ConnectionError
 		return

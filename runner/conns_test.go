@@ -1,11 +1,13 @@
 package runner
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -68,6 +70,53 @@ func TestCutRequestsCloseTheirConnections(t *testing.T) {
 	}
 }
 
+// An attempt that is cut before it begins has not touched its connection: whoever
+// gets it next keeps it.
+func TestCutBeforeItBegins(t *testing.T) {
+	s := newServe(t, h1, func(w http.ResponseWriter, _ *http.Request) { answerOK(w) })
+	l := newLive(t, 1, s.URL)
+	l.c.Transport = l.transport
+	r := New(l.c)
+	p := r.laneOf(l.target, "m").conns
+	defer p.close()
+	c, err := p.take(t.Context(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut, other := leash{run: r.hard}, leash{run: r.hard}
+	defer other.drop()
+	ctx := cut.until(time.Time{}, time.Now())
+	cut.alarm.forget() // the goroutine that close runs on is late
+	cut.cut(errCut)
+	if ctx.Err() == nil || cut.hold(c) {
+		t.Error("a request may begin, although its context has ended")
+	}
+	other.until(time.Time{}, time.Now())
+	if !other.hold(c) {
+		t.Error("the next request may not begin")
+	}
+	if cut.alarm.close(); c.Err() != nil {
+		t.Errorf("the connection was closed under another's request: %v", c.Err())
+	}
+}
+
+// A server that leaves HTTP unasked is cut off like any other.
+func TestSwitchingProtocols(t *testing.T) {
+	gone := make(chan struct{})
+	base := rawServer(t, func(_ int, c net.Conn, in *bufio.Reader) {
+		readRequest(in)
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		_, _ = in.ReadByte()
+		close(gone)
+	})
+	l := newLive(t, 1, base)
+	l.c.AttemptTimeout = 150 * time.Millisecond
+	if r := l.one(); r.Status == output.OK {
+		t.Errorf("got %+v, want no answer", r)
+	}
+	<-gone
+}
+
 // A connection at rest that the server has closed, or that is old, is not used
 // again, and nobody's attempt is spent on finding that out.
 func TestRestingConnections(t *testing.T) {
@@ -84,6 +133,7 @@ func TestRestingConnections(t *testing.T) {
 		})
 		l := newLive(t, 5, s.URL)
 		l.transport.IdleConnTimeout = set.idle
+		l.transport.MaxConnsPerHost = 2 // of the transport's own
 		rows := l.run()
 		if sent, unsent := sentOf(rows); sent != 5 || unsent != 0 || l.rep.Rows[output.OK] != 5 {
 			t.Errorf("%s: %d sent, %d unsent, %v; want 5, 0, 5 ok", name, sent, unsent, l.rep.Rows)
@@ -91,6 +141,36 @@ func TestRestingConnections(t *testing.T) {
 		if n := s.conns.Load(); n != set.want {
 			t.Errorf("%s: %d connections, want %d", name, n, set.want)
 		}
+	}
+}
+
+// Connections that a burst has left over are closed when they have rested long.
+func TestOldConnectionsAreClosed(t *testing.T) {
+	s := newServe(t, h1, func(w http.ResponseWriter, _ *http.Request) { answerOK(w) })
+	l := newLive(t, 1, s.URL)
+	l.c.Transport = l.transport
+	r := New(l.c)
+	p := r.laneOf(l.target, "m").conns
+	defer p.close()
+	var burst []*conn
+	for range 3 {
+		c, err := p.take(t.Context(), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		burst = append(burst, c)
+	}
+	for _, c := range burst {
+		p.put(c)
+	}
+	burst[0].since = time.Now().Add(-time.Hour)
+	last, err := p.take(t.Context(), time.Now())
+	if err != nil || last != burst[2] {
+		t.Fatalf("got %v, %v, want the one that was used last", last, err)
+	}
+	p.put(last)
+	if burst[0].Err() == nil || burst[1].Err() != nil || len(p.rest) != 2 {
+		t.Errorf("%d at rest, the old one is open: %v", len(p.rest), burst[0].Err() == nil)
 	}
 }
 

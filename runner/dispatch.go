@@ -132,6 +132,12 @@ func (s *shelf) next(ahead int) *task {
 // dispatch launches items that were never sent. It returns when all are launched
 // or nothing may be launched any more.
 func (r *Runner) dispatch() {
+	r.relay.watch = time.AfterFunc(24*time.Hour, func() {
+		if r.relay.overdue() {
+			r.wake()
+		}
+	})
+	defer r.relay.watch.Stop()
 	for {
 		due, more := r.step()
 		if !more {
@@ -180,56 +186,6 @@ func (r *Runner) step() (due <-chan time.Time, more bool) {
 	s.ready, s.later = queue{}, nil
 	r.noteDue(s)
 	return nil, false
-}
-
-// another ends an item and returns the next for the same goroutine, where nothing
-// but a permit has to be found for it; otherwise the goroutine becomes idle, and
-// the dispatcher decides. A goroutine that waits to be told falls asleep and is
-// woken for each item.
-func (r *Runner) another() (next launch, ok bool) {
-	s := &r.shelf
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	open := r.open.Add(-1)
-	if lanes := r.allLanes(); r.c.Lanes == 1 && len(lanes) == 1 && r.c.Spend == nil && open < int64(r.mostOpen)-1 {
-		next, ok = r.relay(s, lanes[0])
-	} else {
-		r.wake()
-	}
-	if !ok {
-		s.idle++
-	}
-	return next, ok
-}
-
-// relay launches what may leave now, the first of it by the caller. If that was
-// not decided by the want of a permit, it wakes the dispatcher.
-func (r *Runner) relay(s *shelf, l *lane) (next launch, ok bool) {
-	for !s.over && r.intake.Err() == nil && len(s.later) == 0 && !l.closed.Load() && r.open.Load() < int64(r.mostOpen) {
-		if len(l.parked) == 0 {
-			t := s.next(r.c.ReadAhead)
-			if t == nil {
-				break
-			}
-			r.take(s, t)
-			continue
-		}
-		t := l.parked[0]
-		size := t.bytes()
-		p := l.lim.Try(t.work(time.Time{}))
-		if p == nil {
-			return next, ok // the limiter will wake the dispatcher
-		}
-		s.unpark(l, size)
-		if ok {
-			r.start(t, p)
-			continue
-		}
-		r.open.Add(1)
-		next, ok = launch{t, p}, true
-	}
-	r.wake()
-	return next, ok
 }
 
 // noteDue tells Status when the first of later is due.

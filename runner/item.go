@@ -73,7 +73,12 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 	case abortRun:
 		l.r.abort(x.err)
 	}
-	fb := p.Done(l.outcome(x, v, hint))
+	o := l.outcome(x, v, hint)
+	fb := p.Done(o)
+	if o.Relay {
+		l.sender.owes = true
+		l.r.relay.owe()
+	}
 	if l.r.c.OnFlight != nil {
 		l.r.c.OnFlight(l.item, Flight{At: time.Now(), Landed: true, Signal: v.signal, Hint: hint, Gate: fb.Gate})
 	}

@@ -55,8 +55,11 @@ func (s *leash) hold(c *conn) bool {
 	a := s.alarm
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.over || s.ctx.Err() != nil {
+		return false
+	}
 	a.conn = c
-	return !a.over && s.ctx.Err() == nil
+	return true
 }
 
 // free says that the request is over: its connection may carry another.
@@ -136,6 +139,7 @@ func (a *alarm) close() {
 	a.over = true
 	if a.conn != nil { // under the lock: it may carry another's request afterwards
 		_ = a.conn.Close()
+		_ = a.conn.raw.Close() // one that a 101 has taken from HTTP is not closed by that
 	}
 }
 

@@ -36,6 +36,7 @@ type Runner struct {
 
 	woken chan struct{}
 	shelf shelf
+	relay relay
 
 	launches chan launch // for goroutines whose item has ended
 
@@ -211,6 +212,10 @@ func (r *Runner) start(t *task, p *pacing.Permit) {
 		defer s.drop()
 		for more := true; more; {
 			r.live(next, &s)
+			if s.owes {
+				s.owes = false
+				r.relay.owed.Add(-1)
+			}
 			var ok bool
 			if next, ok = r.another(); !ok {
 				s.exchange = exchange{} // a wait may be long

@@ -13,6 +13,7 @@ import (
 // sender is what one goroutine sends its requests with, one after another.
 type sender struct {
 	leash
+	owes     bool // it has a free permit to use; see relay
 	exchange exchange
 	body     []byte // the last answer's, to be used again; see Config.Fleeting
 	kit      *kit   // nil until it is needed, or where net/http may still hold it
