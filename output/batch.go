@@ -40,7 +40,7 @@ func (f *File) put(row []byte, w waitingRow) error {
 	f.join.Lock()
 	b := f.next
 	if b == nil {
-		b = &batch{buf: lineBuffers.Get().(*[]byte)}
+		b = &batch{buf: lineBuffers.Get().(*[]byte), rows: make([]waitingRow, 0, 16)}
 		b.lines = (*b.buf)[:0]
 		f.next = b
 	} else if b.done == nil {
