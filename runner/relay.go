@@ -36,9 +36,10 @@ type relay struct {
 
 const relayWithin = 5 * time.Millisecond
 
+// owe arms the timer for the second of them: a single one is not worth a waking of
+// the process for each item of a run that is told to go slowly.
 func (l *relay) owe() {
-	l.owed.Add(1)
-	if !l.watching.Swap(true) {
+	if l.owed.Add(1) > 1 && !l.watching.Swap(true) {
 		l.watch.Reset(relayWithin)
 	}
 }
