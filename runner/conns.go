@@ -35,10 +35,10 @@ type conn struct {
 }
 
 // connsOf returns the connections to a target; nil where http.Transport has to
-// make them: it knows HTTP/2 and proxies.
+// make them: it knows HTTP/2 and proxies, and other ways to dial.
 func (r *Runner) connsOf(t *Target) *conns {
 	tr, ok := r.transport.(*http.Transport)
-	if !ok || tr.DialContext == nil && tr.Dial != nil || t.Base.Scheme != "http" || !plainHost(t.Base.Host) {
+	if !ok || tr.DialContext == nil || t.Base.Scheme != "http" || !plainHost(t.Base.Host) {
 		return nil
 	}
 	if tr.Proxy != nil {
@@ -57,9 +57,6 @@ func (r *Runner) connsOf(t *Target) *conns {
 	own.Proxy = nil         // it would be asked about a URL without the port
 	own.MaxConnsPerHost = 0 // it counts closed ones that it has not counted as opened
 	dial := own.DialContext
-	if dial == nil {
-		dial = (&net.Dialer{}).DialContext
-	}
 	own.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {

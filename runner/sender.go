@@ -42,7 +42,7 @@ func newKit(ctx context.Context, l *lane, idempotencyHeader string) *kit {
 	k := &kit{base: ctx, lane: l}
 	if l.conns == nil {
 		k.req = blank.WithContext(httptrace.WithClientTrace(ctx, k.wire.trace()))
-	} else { // the cutter ends it
+	} else { // the leash ends it
 		k.req = blank.WithContext(context.Background())
 	}
 	k.req.Header = l.header
