@@ -99,6 +99,11 @@ func newApp(e *env) *cli.App {
 		c.Flags = append(c.Flags, helpFlag())
 		c.HideHelp, c.HideHelpCommand = true, true
 		c.OnUsageError = app.OnUsageError
+		for _, leaf := range append([]*cli.Command{c}, c.Subcommands...) {
+			if len(leaf.Subcommands) == 0 && !takesSettings(leaf) {
+				withVariables(e, leaf)
+			}
+		}
 	}
 	if asksHelp(e.args) {
 		for _, c := range app.Commands {

@@ -20,7 +20,7 @@ func exportFormats() []string {
 }
 
 func exportCommand(e *env) *cli.Command {
-	return withVariables(e, &cli.Command{
+	return &cli.Command{
 		Name: "export", Usage: "rows as csv, text, or OpenAI or Anthropic batch output", ArgsUsage: "RESULTS",
 		Description: "Writes one line an item: csv, the text alone, or what the provider's own batch\nAPI would have given.",
 		Flags: []cli.Flag{
@@ -40,7 +40,7 @@ func exportCommand(e *env) *cli.Command {
 			}
 			return export(e, path, c.String("out"), o)
 		},
-	})
+	}
 }
 
 func exportOptions(c *cli.Context) (output.ExportOptions, error) {
@@ -129,7 +129,7 @@ func (w *errWriter) Write(p []byte) (int, error) {
 }
 
 func mergeCommand(e *env) *cli.Command {
-	return withVariables(e, &cli.Command{
+	return &cli.Command{
 		Name: "merge", Usage: "results of run --shard i/n into one file", ArgsUsage: "RESULTS…",
 		Description: "One row an item. Files that hold one id with different requests are refused.\nThe file that -o names is written whole or not at all.",
 		Flags: []cli.Flag{
@@ -158,7 +158,7 @@ func mergeCommand(e *env) *cli.Command {
 			}
 			return nil
 		},
-	})
+	}
 }
 
 func mergeError(err error) error {

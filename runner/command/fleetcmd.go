@@ -79,14 +79,10 @@ func natsFlags(f *fleetOptions) []cli.Flag {
 	}
 }
 
-// fromEnv completes the flags from the variables that NATS users know, and from
-// LLMBATCH_….
+// fromEnv completes the flags from the variables that NATS users know.
 func (f *fleetOptions) fromEnv(e *env) {
-	f.nats = orElse(orElse(f.nats, e.getenv("LLMBATCH_NATS")), e.getenv("NATS_URL"))
-	f.creds = orElse(orElse(f.creds, e.getenv("LLMBATCH_NATS_CREDS")), e.getenv("NATS_CREDS"))
-	f.tokenFile = orElse(f.tokenFile, e.getenv("LLMBATCH_NATS_TOKEN_FILE"))
-	f.ca = orElse(f.ca, e.getenv("LLMBATCH_NATS_CA"))
-	f.run = orElse(f.run, e.getenv("LLMBATCH_RUN"))
+	f.nats = orElse(f.nats, e.getenv("NATS_URL"))
+	f.creds = orElse(f.creds, e.getenv("NATS_CREDS"))
 }
 
 // connect reaches the run that the flags name.
@@ -127,7 +123,7 @@ func readToken(path string) (string, error) {
 
 func fleetServeCommand(e *env) *cli.Command {
 	f := &fleetOptions{}
-	return withVariables(e, &cli.Command{
+	return &cli.Command{
 		Name: "serve", Usage: "serve NATS for a fleet, as any nats-server from 2.12 can",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Category: groupFleet, Name: "store", Destination: &f.store, Usage: "`DIR`: where the streams are kept"},
@@ -146,7 +142,7 @@ func fleetServeCommand(e *env) *cli.Command {
 			}
 			return fleetServe(e, f)
 		},
-	})
+	}
 }
 
 // serverMemory is when the server collects garbage at the latest. It reads and
@@ -213,7 +209,7 @@ func parseSize(text string) (int, error) {
 
 func fleetStatusCommand(e *env) *cli.Command {
 	f := &fleetOptions{}
-	return withVariables(e, &cli.Command{
+	return &cli.Command{
 		Name: "status", Usage: "show how a run stands",
 		Flags: append(natsFlags(f), &cli.BoolFlag{Name: "json", Destination: &f.json, Usage: "as one JSON object"}),
 		Action: admin(e, f, func(ctx context.Context, c *fleet.Conn, _ *cli.Context) error {
@@ -226,7 +222,7 @@ func fleetStatusCommand(e *env) *cli.Command {
 			}
 			return s.WriteText(e.stdout)
 		}),
-	})
+	}
 }
 
 func fleetLimitCommand(e *env) *cli.Command {

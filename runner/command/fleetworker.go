@@ -170,7 +170,7 @@ func fleetWorkerCommand(e *env) *cli.Command {
 		&cli.BoolFlag{Category: groupSeen, Name: "quiet", Aliases: []string{"q"}, Destination: &o.quiet, Usage: "print nothing at all on success"},
 		&cli.BoolFlag{Category: groupSeen, Name: "verbose", Aliases: []string{"v"}, Destination: &o.verbose, Usage: "log each attempt"},
 	)
-	return withVariables(e, &cli.Command{
+	return &cli.Command{
 		Name: "worker", Usage: "make a run's requests until it ends; wait for its start", Flags: flags,
 		Action: func(c *cli.Context) error {
 			if err := noArgs(c); err != nil {
@@ -184,7 +184,7 @@ func fleetWorkerCommand(e *env) *cli.Command {
 			}
 			return fleetWork(e, o, f, c.IsSet("drain"))
 		},
-	})
+	}
 }
 
 func goodWorkerID(id string) bool {

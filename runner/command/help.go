@@ -48,27 +48,16 @@ func helpText(c *cli.Command, all bool) string {
 		place, usage := unquote(d.GetUsage())
 		writeEntry(&b, spelled(f, place), usage+defaultOf(d))
 	}
-	if example := exampleFlag(c); example != "" {
-		fmt.Fprintf(&b, "\nEvery flag can be set as LLMBATCH_… (--%s as %s).\n", example, variableOf(c.Name, example))
-	}
 	if takesSettings(c) {
 		b.WriteString("\nEvery flag can be set as LLMBATCH_… (--max-errors as LLMBATCH_MAX_ERRORS) or in\n" +
 			"the file that --config names. Order: flag, environment, file, default.\n")
+	} else if flags := flagNames(c.Flags); len(flags) > 0 && flags[0] != "help" {
+		fmt.Fprintf(&b, "\nEvery flag can be set as LLMBATCH_… (--%s as %s).\n", flags[0], variableOf(c.Name, flags[0]))
 	}
 	if takesSettings(c) && !all {
 		fmt.Fprintf(&b, "llmbatch %s --help-all shows %d more flags.\n", c.Name, len(hidden))
 	}
 	return b.String()
-}
-
-// exampleFlag is a flag of a command without settings, "" if it has none.
-func exampleFlag(c *cli.Command) string {
-	for _, name := range flagNames(c.Flags) {
-		if name != "help" && !takesSettings(c) {
-			return name
-		}
-	}
-	return ""
 }
 
 // takesSettings says whether c has the flags of run.

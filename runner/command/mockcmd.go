@@ -17,7 +17,7 @@ by --scenario. Parameters are flags here, or stand in the query of the path.
 GET /_stats counts requests, /_log lists them, /_reset forgets them.`
 
 func mockCommand(e *env) *cli.Command {
-	return withVariables(e, &cli.Command{
+	return &cli.Command{
 		Name: "mock", Usage: "serve the built-in mock API",
 		Description: mockDescription + "\n\nScenarios:\n" + scenarioList(),
 		Flags:       mockFlags(),
@@ -38,7 +38,7 @@ func mockCommand(e *env) *cli.Command {
 			}
 			return serveUntilSignal(e, c.String("addr"), config)
 		},
-	})
+	}
 }
 
 // mockFlags are the server's own flags and one for each parameter.

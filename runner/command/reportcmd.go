@@ -14,7 +14,7 @@ import (
 )
 
 func reportCommand(e *env) *cli.Command {
-	return withVariables(e, &cli.Command{
+	return &cli.Command{
 		Name: "report", Usage: "totals and causes of a results file; --html draws a page", ArgsUsage: "RESULTS",
 		Description: "Reads the rows of a results file, also of one that is still growing, and shows\nwhat became of the items, why, how long it took and what it cost.",
 		Flags: []cli.Flag{
@@ -31,7 +31,7 @@ func reportCommand(e *env) *cli.Command {
 			}
 			return reportText(e, path, c.Bool("json"))
 		},
-	})
+	}
 }
 
 // reportText prints a file's figures on standard output: they are what was asked

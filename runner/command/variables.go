@@ -9,7 +9,7 @@ import (
 
 // withVariables lets LLMBATCH_… variables set the flags of a command that has no
 // settings file, where the command line does not.
-func withVariables(e *env, c *cli.Command) *cli.Command {
+func withVariables(e *env, c *cli.Command) {
 	action := c.Action
 	c.Action = func(ctx *cli.Context) error {
 		typed := ctx.LocalFlagNames()
@@ -23,7 +23,6 @@ func withVariables(e *env, c *cli.Command) *cli.Command {
 		}
 		return action(ctx)
 	}
-	return c
 }
 
 // variableOf is the variable of a command's flag: LLMBATCH_HTML for report --html.
