@@ -50,12 +50,18 @@ func (l *Limiter) at(t time.Duration) time.Time {
 func (l *Limiter) tick() {
 	l.mu.Lock()
 	l.armed = never
-	l.release(l.now(), false)
+	l.release(l.now())
 }
 
-// release lets the lane act on what has changed, and unlocks. With relay nobody
-// is woken: the caller looks himself.
-func (l *Limiter) release(now time.Duration, relay bool) {
+// release lets the lane act on what has changed, unlocks, and wakes who waits.
+func (l *Limiter) release(now time.Duration) {
+	if l.settle(now) && l.wake != nil {
+		l.wake()
+	}
+}
+
+// settle is release without the waking; it tells whether that is due.
+func (l *Limiter) settle(now time.Duration) (wake bool) {
 	again := l.lane.pump(now)
 	for _, w := range l.lane.served {
 		close(w.ready)
@@ -73,9 +79,7 @@ func (l *Limiter) release(now time.Duration, relay bool) {
 			l.log(Change{At: l.origin.Add(c.at), From: c.from, To: c.to, Reason: c.reason, Detail: c.detail})
 		}
 	}
-	if wake && !relay && l.wake != nil {
-		l.wake()
-	}
+	return wake
 }
 
 // Try returns a permit for an item that was never sent, or nil if it may not
@@ -92,7 +96,7 @@ func (l *Limiter) Try(w Work) *Permit {
 	} else {
 		p, l.spare = nil, p
 	}
-	l.release(now, false)
+	l.release(now)
 	return p
 }
 
@@ -108,20 +112,20 @@ func (l *Limiter) Acquire(ctx context.Context, w Work) (*Permit, error) {
 	l.mu.Lock()
 	now := l.now()
 	l.lane.enqueue(me)
-	l.release(now, false)
+	l.release(now)
 	select {
 	case <-me.ready:
 	case <-ctx.Done():
 		l.mu.Lock()
 		now := l.now()
 		if l.lane.leave(me) || me.end == gone { // else a permit came at the same time
-			l.release(now, false)
+			l.release(now)
 			return nil, context.Cause(ctx)
 		}
 		if me.end == launched {
 			l.lane.done(now, &p.flight, Outcome{})
 		}
-		l.release(now, false)
+		l.release(now)
 		return nil, context.Cause(ctx)
 	}
 	switch me.end {
@@ -162,7 +166,7 @@ func (l *Limiter) Close() {
 	l.mu.Lock()
 	l.lane.close()
 	l.timer.Stop()
-	l.release(l.now(), false)
+	l.release(l.now())
 }
 
 // Done gives the permit back with what the request taught. Call it once;
@@ -176,6 +180,10 @@ func (p *Permit) Done(o Outcome) Feedback {
 	if until := l.lane.gate.until; until > now {
 		f.Gate = l.at(until)
 	}
-	l.release(now, o.Relay)
+	if o.Relay {
+		l.settle(now)
+	} else {
+		l.release(now)
+	}
 	return f
 }
