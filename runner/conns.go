@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"llmbatch/runner/provider"
 )
@@ -38,7 +39,7 @@ type conn struct {
 // make them: it knows HTTP/2 and proxies, and other ways to dial.
 func (r *Runner) connsOf(t *Target) *conns {
 	tr, ok := r.transport.(*http.Transport)
-	if !ok || tr.DialContext == nil || t.Base.Scheme != "http" || !plainHost(t.Base.Host) {
+	if !ok || tr.DialContext == nil || t.Base.Scheme != "http" || strings.ContainsFunc(t.Base.Host, func(c rune) bool { return c > unicode.MaxASCII }) {
 		return nil
 	}
 	if tr.Proxy != nil {
@@ -78,15 +79,6 @@ func (r *Runner) connsOf(t *Target) *conns {
 
 // dialed is the key of the conn whose raw the dialer sets.
 type dialed struct{}
-
-func plainHost(host string) bool {
-	for i := range len(host) {
-		if host[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
-}
 
 // take returns a connection on which one request may be made.
 func (p *conns) take(ctx context.Context, now time.Time) (*conn, error) {

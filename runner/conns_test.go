@@ -70,15 +70,21 @@ func TestCutRequestsCloseTheirConnections(t *testing.T) {
 	}
 }
 
-// An attempt that is cut before it begins has not touched its connection: whoever
-// gets it next keeps it.
-func TestCutBeforeItBegins(t *testing.T) {
+// newConns are a runner's connections to a server that answers at once.
+func newConns(t *testing.T) (*Runner, *conns) {
 	s := newServe(t, h1, func(w http.ResponseWriter, _ *http.Request) { answerOK(w) })
 	l := newLive(t, 1, s.URL)
 	l.c.Transport = l.transport
 	r := New(l.c)
 	p := r.laneOf(l.target, "m").conns
-	defer p.close()
+	t.Cleanup(p.close)
+	return r, p
+}
+
+// An attempt that is cut before it begins has not touched its connection: whoever
+// gets it next keeps it.
+func TestCutBeforeItBegins(t *testing.T) {
+	r, p := newConns(t)
 	c, err := p.take(t.Context(), time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -146,12 +152,7 @@ func TestRestingConnections(t *testing.T) {
 
 // Connections that a burst has left over are closed when they have rested long.
 func TestOldConnectionsAreClosed(t *testing.T) {
-	s := newServe(t, h1, func(w http.ResponseWriter, _ *http.Request) { answerOK(w) })
-	l := newLive(t, 1, s.URL)
-	l.c.Transport = l.transport
-	r := New(l.c)
-	p := r.laneOf(l.target, "m").conns
-	defer p.close()
+	_, p := newConns(t)
 	var burst []*conn
 	for range 3 {
 		c, err := p.take(t.Context(), time.Now())

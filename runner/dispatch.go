@@ -2,8 +2,11 @@ package runner
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
+
+	"llmbatch/pacing"
 )
 
 // Bounds of what is kept of items that were read and never sent.
@@ -59,9 +62,7 @@ func (q *queue) push(t *task) {
 func (q *queue) pop() *task {
 	t := q.tasks[0]
 	q.bytes -= t.bytes()
-	n := copy(q.tasks, q.tasks[1:])
-	q.tasks[n] = nil
-	q.tasks = q.tasks[:n]
+	q.tasks = slices.Delete(q.tasks, 0, 1)
 	return t
 }
 
@@ -241,46 +242,44 @@ func (r *Runner) launchParked(s *shelf) bool {
 	some := false
 	for _, l := range r.allLanes() {
 		for len(l.parked) > 0 && r.open.Load() < int64(r.mostOpen) {
-			t := l.parked[0]
-			size := t.bytes() // once launched it belongs to its own goroutine
 			if l.closed.Load() {
 				r.unsent.Add(1)
-				r.settleNothing(t)
-			} else if !r.launch(t) {
+				r.settleNothing(s.unpark(l))
+			} else if p := r.permit(l.parked[0]); p != nil {
+				r.start(s.unpark(l), p)
+			} else {
 				break
 			}
-			s.unpark(l, size)
 			some = true
 		}
 	}
 	return some
 }
 
-// unpark takes the first of a lane's queue out.
-func (s *shelf) unpark(l *lane, size int) {
-	s.bytes -= size
+// unpark takes the first of a lane's queue out, while it is still the shelf's: once
+// launched it belongs to its own goroutine.
+func (s *shelf) unpark(l *lane) *task {
+	t := l.parked[0]
+	s.bytes -= t.bytes()
 	s.parked--
 	l.parked[0] = nil
 	if len(l.parked) == 1 {
 		l.parked = l.parked[:0] // its place is used again
-		return
+	} else {
+		l.parked = l.parked[1:]
 	}
-	l.parked = l.parked[1:]
+	return t
 }
 
-// launch starts a task if its lane and the money allow it.
-func (r *Runner) launch(t *task) bool {
+// permit is for a task's first attempt; nil while its lane or the money don't
+// allow it.
+func (r *Runner) permit(t *task) *pacing.Permit {
 	if t.reserved == 0 {
 		if ok, _ := r.reserve(t); !ok {
-			return false
+			return nil
 		}
 	}
-	p := t.lane.lim.Try(t.work(time.Time{}))
-	if p == nil {
-		return false
-	}
-	r.start(t, p)
-	return true
+	return t.lane.lim.Try(t.work(time.Time{}))
 }
 
 // otherLaneFree says that a lane without parked items could launch something: a

@@ -62,21 +62,18 @@ func (r *Runner) launchNext(s *shelf, l *lane) (next launch, ok bool) {
 			r.take(s, t)
 			continue
 		}
-		t := l.parked[0]
-		size := t.bytes()
-		p := l.lim.Try(t.work(time.Time{}))
-		if p == nil && r.open.Load() > 0 {
+		switch p := r.permit(l.parked[0]); {
+		case p == nil && r.open.Load() > 0:
 			return next, ok // the limiter will wake the dispatcher, or the next to end does
-		} else if p == nil {
-			break
+		case p == nil:
+			r.wake()
+			return next, ok
+		case ok:
+			r.start(s.unpark(l), p)
+		default:
+			r.open.Add(1)
+			next, ok = launch{s.unpark(l), p}, true
 		}
-		s.unpark(l, size)
-		if ok {
-			r.start(t, p)
-			continue
-		}
-		r.open.Add(1)
-		next, ok = launch{t, p}, true
 	}
 	r.wake()
 	return next, ok

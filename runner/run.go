@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -274,7 +275,7 @@ func (r *Runner) hintOf(x *exchange, v verdict) time.Duration {
 func (r *Runner) emit(res *output.Result) {
 	if res.Status == output.OK || res.Response != nil {
 		response := r.c.Scrub.Bytes(res.Response)
-		if len(response) != len(res.Response) || len(response) > 0 && &response[0] != &res.Response[0] {
+		if !bytes.Equal(response, res.Response) {
 			res.Checked = false
 			if res.Quoted != nil {
 				res.Text, res.Quoted = provider.Text(res.Quoted), nil

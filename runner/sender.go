@@ -64,7 +64,6 @@ func (s *sender) pack(ctx context.Context, t *task, body []byte, c *Config) (*ki
 	if k == nil || k.lane != t.lane || k.base != ctx && t.lane.conns == nil {
 		k = newKit(ctx, t.lane, c.IdempotencyHeader)
 	}
-	k.wire.reset()
 	if k.req.URL == nil || k.path != t.call.Path {
 		u, err := t.lane.url(t.call.Path)
 		if err != nil {
@@ -85,6 +84,7 @@ func (s *sender) pack(ctx context.Context, t *task, body []byte, c *Config) (*ki
 // unpack takes the kit back after an answer whose body is closed.
 func (s *sender) unpack(k *kit) {
 	if k.wire.done() {
+		k.wire.reset()
 		s.kit = k
 	}
 }

@@ -20,21 +20,19 @@ import (
 // Stats collects figures from results. It is not safe for concurrent use. Use
 // NewStats; the zero value is not ready.
 type Stats struct {
-	rows                   int
-	statuses               table[output.Status, int]
-	causes                 table[causeKey, *cause]
-	stops                  table[string, int]
-	giveUps                table[string, int]
-	outcomes               table[string, *outcome]
-	waits                  table[string, *wait]
-	models                 table[string, *model]
-	lastModel              *model // that of the row before, of lastProvider and lastName
-	lastProvider, lastName string
-	itemTimes              table[output.Status, *histogram]
-	slow                   slowest
-	usage                  output.Usage
-	cost                   float64
-	hasCost                bool
+	rows      int
+	statuses  table[output.Status, int]
+	causes    table[causeKey, *cause]
+	stops     table[string, int]
+	giveUps   table[string, int]
+	outcomes  table[string, *outcome]
+	waits     table[string, *wait]
+	models    table[string, *model]
+	itemTimes table[output.Status, *histogram]
+	slow      slowest
+	usage     output.Usage
+	cost      float64
+	hasCost   bool
 
 	attempts int // sent and unsent
 	unsent   int
@@ -43,6 +41,10 @@ type Stats struct {
 	first, last time.Time
 	series      series
 	shapes      shapeCache
+
+	// lastModel is the place of the row before, which had this provider and model.
+	lastProvider, lastName string
+	lastModel              *model
 
 	keep     bool // whether failures are kept for the page
 	failures []failure
