@@ -20,6 +20,8 @@ import (
 	"sync"
 	"time"
 
+	"llmbatch/output/plain"
+
 	"golang.org/x/term"
 )
 
@@ -195,7 +197,7 @@ func (d *Display) logLine(s Status) []byte {
 	if d.json {
 		line = jsonLine
 	}
-	return []byte(Sanitize(line(s, &d.rates, time.Now())) + "\n")
+	return []byte(plain.Clean(line(s, &d.rates, time.Now())) + "\n")
 }
 
 // draw draws the bar over the one that stands there.
@@ -248,7 +250,7 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	}
 	var out []byte
 	for line := range bytes.Lines(append(d.partial, p[:end+1]...)) {
-		out = append(out, Sanitize(string(bytes.TrimRight(line, "\r\n")))...)
+		out = append(out, plain.Clean(string(bytes.TrimRight(line, "\r\n")))...)
 		out = append(out, '\n')
 	}
 	d.partial = append(d.partial[:0:0], p[end+1:]...)
@@ -263,7 +265,7 @@ func (d *Display) flushPartial() {
 	if len(d.partial) == 0 {
 		return
 	}
-	d.above([]byte(Sanitize(string(d.partial)) + "\n"))
+	d.above([]byte(plain.Clean(string(d.partial)) + "\n"))
 	d.partial = nil
 }
 

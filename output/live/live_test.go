@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 	"unicode"
+
+	"llmbatch/output/plain"
 )
 
 // buffer is a bytes.Buffer for a writer and a reader.
@@ -241,7 +243,7 @@ func TestJSONLines(t *testing.T) {
 			if err := json.Unmarshal([]byte(line), &v); err != nil {
 				t.Fatalf("got %q: %v", line, err)
 			}
-			if line != Sanitize(strings.TrimSuffix(line, "\n"))+"\n" {
+			if line != plain.Clean(strings.TrimSuffix(line, "\n"))+"\n" {
 				t.Errorf("got %q, want only what can be printed", line)
 			}
 			seen = append(seen, v)
@@ -298,43 +300,4 @@ func TestCanMove(t *testing.T) {
 	if IsTerminal(new(bytes.Buffer)) {
 		t.Error("got true for a buffer, want false")
 	}
-}
-
-var sanitized = []struct{ in, want string }{
-	{"", ""}, {"plain text, ünïcödé 日本語 👩‍👩‍👧", "plain text, ünïcödé 日本語 👩‍👩‍👧"}, {"a\tb", "a\tb"},
-	{"\x1b[31mred\x1b[0m", `\x1b[31mred\x1b[0m`}, {"\x1b]0;title\x07", `\x1b]0;title\x07`}, {"a\r\nb\x00\x08", `a\r\nb\x00\x08`},
-	{"\x7f", `\u007f`}, {"\u009b31m", `\u009b31m`}, {"\xff\xfe", `\xff\xfe`}, {"\u202eabc\u2069\u200f\u061c", `\u202eabc\u2069\u200f\u061c`},
-	{"\u2028\u2029\ufeff\u200b\u00ad", `\u2028\u2029\ufeff\u200b\u00ad`}, {"\U000e0001", `\udb40\udc01`}, {"\ufffd", "\ufffd"},
-}
-
-func TestSanitize(t *testing.T) {
-	for _, c := range sanitized {
-		if got := Sanitize(c.in); got != c.want {
-			t.Errorf("Sanitize(%q): got %q, want %q", c.in, got, c.want)
-		}
-	}
-}
-
-func FuzzSanitize(f *testing.F) {
-	for _, c := range sanitized {
-		f.Add(c.in)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		got := Sanitize(s)
-		for _, r := range got {
-			if r != '\t' && hidden(r) {
-				t.Fatalf("Sanitize(%q): got %q with %U in it", s, got, r)
-			}
-		}
-		if again := Sanitize(got); again != got {
-			t.Fatalf("Sanitize(%q): got %q, then %q", s, got, again)
-		}
-		if json.Valid([]byte(s)) { // a line of JSON stays one
-			quoted, _ := json.Marshal(s)
-			var back string
-			if err := json.Unmarshal([]byte(Sanitize(string(quoted))), &back); err != nil {
-				t.Fatalf("Sanitize(%q): %v", quoted, err)
-			}
-		}
-	})
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"llmbatch/output/plain"
+
 	"github.com/rivo/uniseg"
 	"github.com/schollz/progressbar/v3"
 )
@@ -80,8 +82,8 @@ func segments(s Status, r *rates, now time.Time) []segment {
 	}
 	segs := []segment{{long: done, short: done, rank: rankCount}}
 	if s.Note != "" {
-		note := oneLine(s.Note)
-		segs = append(segs, segment{long: note, short: clip(note, 12), rank: rankGate, more: note})
+		note := plain.Line(s.Note)
+		segs = append(segs, segment{long: note, short: plain.Clip(note, 12), rank: rankGate, more: note})
 	}
 	if s.gated(now) {
 		segs = append(segs, gate(s, now))
@@ -123,10 +125,10 @@ func gate(s Status, now time.Time) segment {
 	}
 	at := s.Gate.In(now.Location())
 	seg := segment{long: "paused until " + at.Format(layout), short: "until " + at.Format(brief), rank: rankGate}
-	if why := oneLine(s.GateReason); why != "" {
+	if why := plain.Line(s.GateReason); why != "" {
 		seg.more = seg.short + " " + why
-		seg.long += " (" + clip(why, 40) + ")"
-		seg.short += " " + clip(why, 10)
+		seg.long += " (" + plain.Clip(why, 40) + ")"
+		seg.short += " " + plain.Clip(why, 10)
 	}
 	return seg
 }
@@ -145,7 +147,7 @@ func barLine(s Status, r *rates, width int, now time.Time) string {
 	room := max(width-1, 1)
 	segs := segments(s, r, now)
 	if s.Total <= 0 {
-		return clip(spinner(s, fit(segs, room-len("| "))), room)
+		return plain.Clip(spinner(s, fit(segs, room-len("| "))), room)
 	}
 	frame, least := len("100%  "), minBar+1
 	if width < narrow {
@@ -156,7 +158,7 @@ func barLine(s Status, r *rates, width int, now time.Time) string {
 	if bar < minBar {
 		bar = 0
 	}
-	return clip(drawBar(s, bar)+"  "+text, room)
+	return plain.Clip(drawBar(s, bar)+"  "+text, room)
 }
 
 // fit joins segments to at most room columns: the long forms if they fit, else
@@ -182,7 +184,7 @@ func fit(segs []segment, room int) string {
 		}
 		if len(segs) == 2 && segs[last].rank == rankGate { // better cut than left out
 			keep := uniseg.StringWidth(segs[last].short) + left
-			segs[last].short, segs[last].more = clip(segs[last].short, keep), ""
+			segs[last].short, segs[last].more = plain.Clip(segs[last].short, keep), ""
 			if keep > len("until 00:00") {
 				continue
 			}
@@ -197,7 +199,7 @@ func stretch(segs []segment, left int) string {
 		if s.more == "" || left <= 0 {
 			return s.short
 		}
-		longer := clip(s.more, uniseg.StringWidth(s.short)+left)
+		longer := plain.Clip(s.more, uniseg.StringWidth(s.short)+left)
 		left = 0
 		return longer
 	})
@@ -253,11 +255,11 @@ func plainLine(s Status, r *rates, now time.Time) string {
 	if s.gated(now) {
 		b.WriteString(", paused until " + s.Gate.In(now.Location()).Format(time.DateTime))
 		if s.GateReason != "" {
-			b.WriteString(" (" + oneLine(s.GateReason) + ")")
+			b.WriteString(" (" + plain.Line(s.GateReason) + ")")
 		}
 	}
 	if s.Note != "" {
-		b.WriteString(", " + oneLine(s.Note))
+		b.WriteString(", " + plain.Line(s.Note))
 	}
 	return b.String()
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"llmbatch/output/plain"
+
 	"github.com/rivo/uniseg"
 )
 
@@ -91,7 +93,7 @@ func TestLines(t *testing.T) {
 	}
 	fmt.Fprintln(&b, "log")
 	for _, s := range states() {
-		fmt.Fprintf(&b, "%-20s|%s\n", s.name, Sanitize(plainLine(s.now, ratesOf(s.past, s.now), noon)))
+		fmt.Fprintf(&b, "%-20s|%s\n", s.name, plain.Clean(plainLine(s.now, ratesOf(s.past, s.now), noon)))
 	}
 	golden(t, "lines.txt", b.Bytes())
 }
@@ -109,7 +111,7 @@ func TestBarLineFits(t *testing.T) {
 			if n := uniseg.StringWidth(line); n > max(width-1, 1) {
 				t.Errorf("%s at %d columns: got %d: %q", s.name, width, n, line)
 			}
-			if line != Sanitize(line) || !utf8.ValidString(line) || strings.ContainsAny(line, "\t") {
+			if line != plain.Clean(line) || !utf8.ValidString(line) || strings.ContainsAny(line, "\t") {
 				t.Errorf("%s at %d columns: got %q, want only what can be printed", s.name, width, line)
 			}
 			if width >= 20 && s.now.Total > 0 && !strings.Contains(line, "/") {
@@ -187,7 +189,7 @@ func TestNumbers(t *testing.T) {
 		{money(0), "0.0000"}, {money(0.00123), "0.0012"}, {money(12.345), "12.35"},
 		{duration(0), "0s"}, {duration(59*time.Second + 500*time.Millisecond), "1m00s"}, {duration(time.Hour - 1), "1h00m"}, {duration(100 * time.Hour), "4d04h"},
 		{coarse(90 * time.Second), "2m"}, {coarse(5*time.Hour + 30*time.Minute), "5h30"}, {coarse(300 * time.Hour), "12d"},
-		{clip("abc", 3), "abc"}, {clip("abcd", 3), "ab…"}, {clip("abc", 1), "…"}, {clip("abc", 0), ""}, {clip("日本語", 4), "日…"},
+		{plain.Clip("abc", 3), "abc"}, {plain.Clip("abcd", 3), "ab…"}, {plain.Clip("abc", 1), "…"}, {plain.Clip("abc", 0), ""}, {plain.Clip("日本語", 4), "日…"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

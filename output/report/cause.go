@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"llmbatch/output"
+	"llmbatch/output/plain"
 )
 
 // causeKey is what makes two failures the same one.
@@ -49,7 +50,7 @@ func (s *Stats) addFailure(r *output.Result) {
 	}
 	f := failure{id: idText(r.ID), status: word(string(r.Status)), attempts: len(r.Attempts), took: itemTime(r), finished: r.FinishedAt}
 	if r.Error != nil {
-		f.class, f.http, f.message = word(r.Error.Class), r.Error.Status, cut(clean(r.Error.Message), 500)
+		f.class, f.http, f.message = word(r.Error.Class), r.Error.Status, plain.Clip(plain.Line(r.Error.Message), 500)
 	}
 	if f.class == "" {
 		f.class = word(r.GiveUpReason)

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 
+	"llmbatch/output/plain"
+
 	"github.com/go-analyze/charts"
 )
 
@@ -120,7 +122,7 @@ func yAxis(values [][]float64, stacked bool) charts.ValueAxisOption {
 	}
 	a := charts.ValueAxisOption{
 		Min: charts.Ptr(0.0), LabelFontStyle: font(),
-		ValueFormatter: axisNumber,
+		ValueFormatter: plain.Brief,
 	}
 	step := niceStep(top / 4)
 	n := 1
@@ -146,26 +148,6 @@ func niceStep(least float64) float64 {
 		}
 		step *= 10
 	}
-}
-
-// axisNumber is a value in a few characters.
-func axisNumber(v float64) string {
-	switch {
-	case v >= 1e9:
-		return trimZero(v/1e9) + "G"
-	case v >= 1e6:
-		return trimZero(v/1e6) + "M"
-	case v >= 1e4:
-		return trimZero(v/1e3) + "k"
-	}
-	return trimZero(v)
-}
-
-func trimZero(v float64) string {
-	if v < 1 {
-		return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.4f", v), "0"), ".")
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
 }
 
 // The roles of colours. Series are 1 to 5.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"llmbatch/output"
+	"llmbatch/output/plain"
 )
 
 // PageOptions are the settings of a page. The zero value is a page with no name
@@ -41,7 +42,7 @@ func HTML(w io.Writer, rows iter.Seq2[*output.Result, error], o PageOptions) err
 	if o.Location == nil {
 		o.Location = time.Local
 	}
-	o.Name = clean(o.Name)
+	o.Name = plain.Line(o.Name)
 	p := &page{PageOptions: o, Sum: stats.Summary(), stats: stats}
 	p.Sum.Run = o.Run
 	if err := p.plots(); err != nil {
@@ -84,13 +85,13 @@ type failureRow struct {
 
 func (p *page) functions() template.FuncMap {
 	return template.FuncMap{
-		"count":  plain,
+		"count":  plain.Count[int],
 		"span":   span,
 		"word":   word,
 		"id":     idText,
-		"clean":  clean,
-		"money":  func(c *float64) string { return money(*c) },
-		"tokens": tokens,
+		"clean":  plain.Line,
+		"money":  func(c *float64) string { return plain.Money(*c) },
+		"tokens": plain.Count[int64],
 		"add":    func(a, b int) int { return a + b },
 		"latency": func(title string, list []Latency) latencyTable {
 			return latencyTable{title, list}
@@ -118,19 +119,19 @@ func (p *page) failures() {
 		return ""
 	}
 	p.Tiles = []tile{
-		{"Items", plain(sum.Rows), "", ""},
-		{"OK", plain(sum.OK), percent(sum.OK, sum.Rows), tone(sum.OK, "good")},
-		{"Failed", plain(sum.Failed), percent(sum.Failed, sum.Rows), tone(sum.Failed, "bad")},
-		{"Gave up", plain(sum.GaveUp), percent(sum.GaveUp, sum.Rows), tone(sum.GaveUp, "bad")},
+		{"Items", plain.Count(sum.Rows), "", ""},
+		{"OK", plain.Count(sum.OK), plain.Percent(sum.OK, sum.Rows), tone(sum.OK, "good")},
+		{"Failed", plain.Count(sum.Failed), plain.Percent(sum.Failed, sum.Rows), tone(sum.Failed, "bad")},
+		{"Gave up", plain.Count(sum.GaveUp), plain.Percent(sum.GaveUp, sum.Rows), tone(sum.GaveUp, "bad")},
 	}
 	if n := sum.Aborted + sum.Waiting; n > 0 {
-		p.Tiles = append(p.Tiles, tile{"Open", plain(n), "aborted or waiting", "bad"})
+		p.Tiles = append(p.Tiles, tile{"Open", plain.Count(n), "aborted or waiting", "bad"})
 	}
 	p.Tiles = append(p.Tiles,
-		tile{"Requests sent", plain(sum.Attempts.Sent), fmt.Sprintf("%.2f attempts an item", sum.Attempts.PerItem), ""},
+		tile{"Requests sent", plain.Count(sum.Attempts.Sent), fmt.Sprintf("%.2f attempts an item", sum.Attempts.PerItem), ""},
 		tile{"Tokens out", compact(sum.Usage.OutputTokens), compact(sum.Usage.InputTokens) + " in", ""})
 	if sum.Cost != nil {
-		p.Tiles = append(p.Tiles, tile{"Cost", money(*sum.Cost), "an estimate, the bill rules", ""})
+		p.Tiles = append(p.Tiles, tile{"Cost", plain.Money(*sum.Cost), "an estimate, the bill rules", ""})
 	}
 	if sum.FirstAttempt != nil {
 		p.Tiles = append(p.Tiles, tile{"Time", span(sum.LastEvent.Sub(*sum.FirstAttempt).Milliseconds()), "first request to last answer", ""})
@@ -166,24 +167,10 @@ func (p *page) clock(t time.Time) string {
 	return t.In(p.Location).Format("2006-01-02 15:04:05")
 }
 
-func percent(n, of int) string {
-	if of == 0 {
-		return ""
-	}
-	share := 100 * float64(n) / float64(of)
-	if n > 0 && share < 0.1 {
-		return "under 0.1 %"
-	}
-	if n < of && share > 99.9 {
-		return "over 99.9 %"
-	}
-	return fmt.Sprintf("%.1f %%", share)
-}
-
 // compact is a count of tokens in a few characters.
 func compact(n int64) string {
 	if n < 10_000 {
-		return tokens(n)
+		return plain.Count(n)
 	}
-	return axisNumber(float64(n))
+	return plain.Brief(float64(n))
 }

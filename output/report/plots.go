@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"llmbatch/output/plain"
 )
 
 // plot is one figure of the page: the drawing in two sizes, its words for those
@@ -230,7 +232,7 @@ func meanOf(v []float64) string {
 	if n == 0 {
 		return "–"
 	}
-	return axisNumber(round2(sum / float64(n)))
+	return plain.Brief(round2(sum / float64(n)))
 }
 
 // whole is the largest value, rounded.
@@ -241,7 +243,7 @@ func whole(v []float64) string {
 			most = max(most, x)
 		}
 	}
-	return axisNumber(math.Round(most))
+	return plain.Brief(math.Round(most))
 }
 
 func round2(f float64) float64 { return math.Round(f*100) / 100 }
@@ -299,25 +301,25 @@ func (p *page) latencyPlot() error {
 	}
 	b := bars{values: make([][]float64, 3)}
 	for i := from; i < to; i++ {
-		label := shortSpan(list[i])
+		label := edgeLabel(list[i])
 		b.labels = append(b.labels, label)
 		row := []string{label}
 		for k := range values {
 			b.values[k] = append(b.values[k], values[k][i])
-			row = append(row, plain(int(values[k][i])))
+			row = append(row, plain.Count(int(values[k][i])))
 		}
 		pl.Rows = append(pl.Rows, row)
 	}
 	return p.draw(pl, b)
 }
 
-// shortSpan is a bar's upper end: 700ms, 1.5s, 2m.
-func shortSpan(d time.Duration) string {
+// edgeLabel is a bar's upper end: 700ms, 1.5s, 2m.
+func edgeLabel(d time.Duration) string {
 	switch {
 	case d < time.Second:
-		return trimZero(float64(d)/float64(time.Millisecond)) + "ms"
+		return plain.Brief(float64(d)/float64(time.Millisecond)) + "ms"
 	case d < 2*time.Minute:
-		return trimZero(d.Seconds()) + "s"
+		return plain.Brief(d.Seconds()) + "s"
 	}
-	return trimZero(round2(d.Minutes())) + "m"
+	return plain.Brief(d.Minutes()) + "m"
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"llmbatch/output/plain"
 )
 
 // TextOptions say how much of a summary is written. The zero value is the small
@@ -45,31 +47,31 @@ func (s Summary) writeItems(t *text) {
 	if s.Run != nil && s.Run.Items >= 0 {
 		total = s.Run.Items
 	}
-	parts := []string{plural(total, "item")}
+	parts := []string{plain.Plural(total, "item")}
 	if s.OK > 0 || s.Run == nil || s.Run.Skipped == 0 || s.Rows > 0 {
-		parts = append(parts, plain(s.OK)+" ok")
+		parts = append(parts, plain.Count(s.OK)+" ok")
 	}
 	for _, p := range []struct {
 		n    int
 		name string
 	}{{s.Failed, "failed"}, {s.GaveUp, "gave up"}, {s.Aborted, "aborted"}, {s.Waiting, "waiting"}} {
 		if p.n > 0 {
-			parts = append(parts, plain(p.n)+" "+p.name)
+			parts = append(parts, plain.Count(p.n)+" "+p.name)
 		}
 	}
 	if r := s.Run; r != nil {
 		if r.Untouched > 0 {
-			parts = append(parts, plain(r.Untouched)+" not sent")
+			parts = append(parts, plain.Count(r.Untouched)+" not sent")
 		}
 		if r.Skipped > 0 {
-			before := plain(r.Skipped) + " done before"
+			before := plain.Count(r.Skipped) + " done before"
 			if r.SkippedNotOK > 0 {
-				before += " (" + plain(r.SkippedNotOK) + " of them not ok)"
+				before += " (" + plain.Count(r.SkippedNotOK) + " of them not ok)"
 			}
 			parts = append(parts, before)
 		}
 		if r.Invalid > 0 {
-			parts = append(parts, plain(r.Invalid)+" invalid")
+			parts = append(parts, plain.Count(r.Invalid)+" invalid")
 		}
 	}
 	t.list("items", parts)
@@ -81,7 +83,7 @@ func (s Summary) writeItems(t *text) {
 func countWords(list []Count) []string {
 	words := make([]string, len(list))
 	for i, c := range list {
-		words[i] = word(c.Name) + " " + plain(c.Count)
+		words[i] = word(c.Name) + " " + plain.Count(c.Count)
 	}
 	return words
 }
@@ -101,9 +103,9 @@ func (s Summary) writeCauses(t *text, o TextOptions) {
 		if c.HTTP != 0 {
 			class += " " + strconv.Itoa(c.HTTP)
 		}
-		t.line(cut(fmt.Sprintf("%12s  %-8s  %s", plain(c.Count), word(c.Status), class+", for example "+idText(c.Example)), textWidth))
+		t.line(plain.Clip(fmt.Sprintf("%12s  %-8s  %s", plain.Count(c.Count), word(c.Status), class+", for example "+idText(c.Example)), textWidth))
 		if c.Message != "" {
-			for _, l := range wrap(clean(c.Message), textWidth-24, 3) {
+			for _, l := range plain.Wrap(plain.Line(c.Message), textWidth-24, 3) {
 				t.line(strings.Repeat(" ", 24) + l)
 			}
 		}
@@ -123,13 +125,13 @@ func (s Summary) writeAttempts(t *text) {
 		t.field("attempts", "none: nothing was sent")
 		return
 	}
-	parts := []string{plain(a.Sent) + " sent"}
+	parts := []string{plain.Count(a.Sent) + " sent"}
 	if a.Unsent > 0 {
-		parts = append(parts, plain(a.Unsent)+" never reached the wire")
+		parts = append(parts, plain.Count(a.Unsent)+" never reached the wire")
 	}
 	parts = append(parts, fmt.Sprintf("%.2f an item", a.PerItem))
 	if a.Retried > 0 {
-		parts = append(parts, plural(a.Retried, "item")+" retried")
+		parts = append(parts, plain.Plural(a.Retried, "item")+" retried")
 	}
 	if s.Run != nil && s.Run.PeakInFlight > 0 {
 		parts = append(parts, fmt.Sprintf("at most %d in flight", s.Run.PeakInFlight))
@@ -140,7 +142,7 @@ func (s Summary) writeAttempts(t *text) {
 	if len(s.Waits) > 0 {
 		var waits []string
 		for _, w := range s.Waits {
-			waits = append(waits, fmt.Sprintf("%s %s (%s)", word(w.Reason), span(w.TotalMS), times(w.Count)))
+			waits = append(waits, fmt.Sprintf("%s %s (%s)", word(w.Reason), span(w.TotalMS), plain.Times(w.Count)))
 		}
 		t.list("waited", append(waits, "summed over items"))
 	}
@@ -154,7 +156,7 @@ func writeLatency(t *text, title string, list []Latency) {
 	}
 	t.line(fmt.Sprintf("%-*s%-18s %9s %8s %8s %8s %8s", labelWidth, title, "", "count", "p50", "p95", "p99", "max"))
 	for _, l := range list {
-		t.line(fmt.Sprintf("%*s%-18s %9s %8s %8s %8s %8s", labelWidth, "", cut(word(l.Name), 18), plain(l.Count),
+		t.line(fmt.Sprintf("%*s%-18s %9s %8s %8s %8s %8s", labelWidth, "", plain.Clip(word(l.Name), 18), plain.Count(l.Count),
 			span(l.P50MS), span(l.P95MS), span(l.P99MS), span(l.MaxMS)))
 	}
 }
@@ -165,7 +167,7 @@ func (s Summary) writeDetail(t *text) {
 		t.line("")
 		t.line("slowest       took      attempts  status    id")
 		for _, i := range s.Slowest {
-			t.line(cut(fmt.Sprintf("%*s %-9s %8d  %-8s  %s", labelWidth, "", span(i.MS), i.Attempts, word(i.Status), idText(i.ID)), textWidth))
+			t.line(plain.Clip(fmt.Sprintf("%*s %-9s %8d  %-8s  %s", labelWidth, "", span(i.MS), i.Attempts, word(i.Status), idText(i.ID)), textWidth))
 		}
 	}
 	s.writeThroughput(t)
@@ -176,10 +178,10 @@ func (s Summary) writeDetail(t *text) {
 			if i == 0 {
 				label = "models"
 			}
-			parts := []string{cut(word(m.Name), 34) + ": " + plain(m.OK) + " of " + plural(m.Items, "item") + " ok",
-				tokens(m.Usage.OutputTokens) + " tokens out"}
+			parts := []string{plain.Clip(word(m.Name), 34) + ": " + plain.Count(m.OK) + " of " + plain.Plural(m.Items, "item") + " ok",
+				plain.Count(m.Usage.OutputTokens) + " tokens out"}
 			if m.Cost != nil {
-				parts = append(parts, "cost "+money(*m.Cost))
+				parts = append(parts, "cost "+plain.Money(*m.Cost))
 			}
 			t.list(label, parts)
 		}
@@ -210,7 +212,7 @@ func (s Summary) writeThroughput(t *text) {
 		ok, bad, limited := sumBuckets(list[i:min(i+step, len(list))])
 		bar := strings.Repeat("#", (ok*16+most-1)/most)
 		t.line(strings.TrimRight(fmt.Sprintf("%*s %-19s %11s %7s %7s  %s", labelWidth, "",
-			list[i].At.Local().Format(layout), plain(ok), plain(bad), plain(limited), bar), " "))
+			list[i].At.Local().Format(layout), plain.Count(ok), plain.Count(bad), plain.Count(limited), bar), " "))
 	}
 }
 
@@ -224,23 +226,23 @@ func sumBuckets(list []ThroughputBucket) (ok, bad, limited int) {
 func (s Summary) writeMoney(t *text) {
 	t.line("")
 	u := s.Usage
-	parts := []string{tokens(u.InputTokens) + " in"}
+	parts := []string{plain.Count(u.InputTokens) + " in"}
 	spent := s.Attempts.Total > 0
 	if u.CacheReadTokens > 0 {
-		parts = append(parts, tokens(u.CacheReadTokens)+" from cache")
+		parts = append(parts, plain.Count(u.CacheReadTokens)+" from cache")
 	}
 	if u.CacheWriteTokens > 0 {
-		parts = append(parts, tokens(u.CacheWriteTokens)+" to cache")
+		parts = append(parts, plain.Count(u.CacheWriteTokens)+" to cache")
 	}
-	out := tokens(u.OutputTokens) + " out"
+	out := plain.Count(u.OutputTokens) + " out"
 	if u.ReasoningTokens > 0 {
-		out += " (" + tokens(u.ReasoningTokens) + " of it reasoning)"
+		out += " (" + plain.Count(u.ReasoningTokens) + " of it reasoning)"
 	}
 	if spent {
 		t.list("tokens", append(parts, out))
 	}
 	if spent && s.Cost != nil {
-		t.list("cost", []string{money(*s.Cost)})
+		t.list("cost", []string{plain.Money(*s.Cost)})
 	}
 	if s.Run != nil {
 		t.list("time", []string{span(s.Run.WallMS)})
@@ -256,17 +258,17 @@ func (s Summary) writeEnd(t *text) {
 		return
 	}
 	if r.Output != "" {
-		t.field("results", clean(r.Output))
+		t.field("results", plain.Line(r.Output))
 	}
 	for _, n := range r.Notes {
-		t.field("note", clean(n))
+		t.field("note", plain.Line(n))
 	}
 	if r.Reason != "" {
-		t.field("ended", clean(r.Reason))
+		t.field("ended", plain.Line(r.Reason))
 	}
 	if r.Next != "" {
 		t.line("")
-		t.line("next: " + clean(r.Next))
+		t.line("next: " + plain.Line(r.Next))
 	}
 }
 
@@ -283,7 +285,7 @@ func (t *text) list(label string, parts []string) { t.field(label, strings.Join(
 
 // field writes a label and text, broken between words.
 func (t *text) field(label, s string) {
-	for i, l := range wrap(s, textWidth-labelWidth-1, 0) {
+	for i, l := range plain.Wrap(s, textWidth-labelWidth-1, 0) {
 		if i > 0 {
 			label = ""
 		}

@@ -120,19 +120,3 @@ func TestNextIsNotBroken(t *testing.T) {
 		t.Errorf("got %q, want the whole command on its line", b.String())
 	}
 }
-
-func TestWords(t *testing.T) {
-	for _, c := range []struct{ got, want string }{
-		{plain(0), "0"}, {plain(999), "999"}, {plain(1000), "1,000"}, {plain(-1234567), "-1,234,567"}, {plain(-100), "-100"},
-		{span(0), "0ms"}, {span(999), "999ms"}, {span(1000), "1.0s"}, {span(59_949), "59.9s"}, {span(59_950), "1m00s"},
-		{span(3_599_499), "59m59s"}, {span(3_599_500), "1h00m"}, {span(360_000_000), "4d04h"},
-		{money(0.00012), "0.0001"}, {money(12.345), "12.35"},
-		{percent(1, 100_000), "under 0.1 %"}, {percent(99_999, 100_000), "over 99.9 %"}, {percent(0, 0), ""}, {percent(1, 3), "33.3 %"},
-		{axisNumber(0), "0"}, {axisNumber(0.25), "0.25"}, {axisNumber(9999), "9999"}, {axisNumber(12_500), "12.5k"}, {axisNumber(3e6), "3M"},
-		{idText(json.RawMessage(`"a\nb"`)), "a b"}, {idText(json.RawMessage(`9007199254740993`)), "9007199254740993"}, {idText(nil), ""},
-	} {
-		if c.got != c.want {
-			t.Errorf("got %q, want %q", c.got, c.want)
-		}
-	}
-}
