@@ -14,29 +14,43 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"llmbatch/output"
 )
 
-// probe runs in the page, filters as a person would and leaves what it saw in
+// probe runs in the page, reads it as a person would and leaves what it saw in
 // the parent's document, which the browser prints.
 const probe = `<script>
 "use strict";
 const seen = { errors: 0, blocked: 0 };
 addEventListener("error", () => seen.errors++);
 addEventListener("securitypolicyviolation", () => seen.blocked++);
-addEventListener("load", () => {
-  const rows = [...document.querySelectorAll("#table tbody tr")], shown = () => rows.filter(r => r.offsetParent !== null || r.getClientRects().length > 0).length;
+addEventListener("load", async () => {
+  const tick = () => new Promise(done => setTimeout(done, 10)), table = document.getElementById("items");
+  while (!table.dataset.ready) await tick();
+  const said = () => document.getElementById("shown").textContent, rows = () => table.tBodies[0].rows.length;
   const set = (id, value) => { const e = document.getElementById(id); e.value = value; e.dispatchEvent(new Event("input", { bubbles: true })); };
   seen.form = document.getElementById("filter").hidden ? "hidden" : "shown";
-  seen.all = shown();
-  set("words", "TOO long"); seen.words = shown();
-  set("words", ""); set("status", "gave up"); seen.status = shown();
-  set("cause", "timeout"); seen.cause = shown();
-  seen.said = document.getElementById("shown").textContent;
-  set("words", "no such words"); seen.none = shown();
-  set("words", ""); set("status", ""); set("cause", ""); seen.again = shown();
+  seen.all = said(); seen.rows = rows();
+  document.getElementById("later").click(); seen.page = document.getElementById("where").textContent;
+  set("words", "TOO long"); seen.words = said();
+  set("words", ""); set("status", "gave up"); seen.status = said();
+  set("cause", "timeout"); seen.cause = said();
+  set("words", "no such words"); seen.none = said();
+  set("words", "item-00007"); set("status", ""); set("cause", ""); seen.one = said();
+  const button = table.querySelector(".id button");
+  button.click();
+  while (!table.querySelector(".open pre")) await tick();
+  seen.opened = [...table.querySelectorAll(".open pre")].map(e => e.textContent).join("|");
+  seen.attempts = table.querySelectorAll(".open table tbody tr").length;
+  button.click(); seen.closed = table.querySelectorAll(".open").length;
+  set("words", ""); seen.again = said();
+  seen.foreign = document.querySelectorAll("b, img, iframe").length + (globalThis.pwned ? 1 : 0);
   seen.loaded = performance.getEntriesByType("resource").length;
   seen.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   seen.plots = [...document.querySelectorAll("svg")].filter(s => s.getClientRects().length > 0 && s.getBoundingClientRect().height > 100).length;
+  seen.marks = [...document.querySelectorAll(".marks")].filter(s => s.getClientRects().length > 0).length;
+  seen.scheme = getComputedStyle(document.body).backgroundColor;
   for (const [name, value] of Object.entries(seen)) parent.document.body.setAttribute("data-" + innerWidth + "-" + name, value);
 });
 </script>`
@@ -63,7 +77,12 @@ func browser(t *testing.T) string {
 // filter works, as wide as a phone and as wide as a desk.
 func TestPageInBrowser(t *testing.T) {
 	chromium := browser(t)
-	page := bytes.Replace(pageOf(t, night(2000, time.Hour)), []byte("<body>"), []byte("<body>"+probe), 1)
+	evil := `<img src=x onerror=pwned=1><b>bold</b></script><script>pwned=1</script>`
+	var html bytes.Buffer
+	if err := HTML(&html, night(2000, time.Hour), PageOptions{Asked: func(r *output.Result) string { return "asked " + idText(r.ID) + evil }}); err != nil {
+		t.Fatal(err)
+	}
+	page := bytes.Replace(html.Bytes(), []byte("<body>"), []byte("<body>"+probe), 1)
 	var mu sync.Mutex
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -88,12 +107,15 @@ func TestPageInBrowser(t *testing.T) {
 		t.Errorf("got in the console: %s", m)
 	}
 	got := map[string]string{}
-	for _, m := range regexp.MustCompile(`data-(\d+-[a-z]+)="([^"]*)"`).FindAllStringSubmatch(dom, -1) {
+	for _, m := range regexp.MustCompile(`(?s)data-(\d+-[a-z]+)="([^"]*)"`).FindAllStringSubmatch(dom, -1) {
 		got[m[1]] = m[2]
 	}
 	want := map[string]string{
-		"errors": "0", "blocked": "0", "form": "shown", "all": "82", "words": "38", "status": "35", "cause": "15",
-		"said": "15 of the 82 rows below match.", "none": "0", "again": "82", "loaded": "0", "overflow": "0", "plots": "6",
+		"errors": "0", "blocked": "0", "form": "shown", "all": "2,000 items.", "rows": "50", "page": "page 2 of 40",
+		"words": "38 of 2,000 items match.", "status": "35 of 2,000 items match.", "cause": "15 of 2,000 items match.",
+		"none": "0 of 2,000 items match.", "one": "1 of 2,000 items match.", "again": "2,000 items.",
+		"opened": strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace("asked item-00007" + evil + "|answer 7\nof the night"), "attempts": "1", "closed": "0",
+		"foreign": "0", "loaded": "0", "overflow": "0", "plots": "6", "marks": "5",
 	}
 	for name, w := range want {
 		for _, width := range []string{"400", "1100"} {

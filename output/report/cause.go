@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"llmbatch/output"
-	"llmbatch/output/plain"
 )
 
 // causeKey is what makes two failures the same one.
@@ -27,38 +25,8 @@ type cause struct {
 	same    bool            // all messages are that one
 }
 
-// failure is one row of the page's table.
-type failure struct {
-	id, status, class, message string
-	http, attempts             int
-	took                       time.Duration
-	finished                   time.Time
-}
-
-// The failures that are kept for the page: some of each cause, and not more in all
-// than a browser can filter at once.
-const (
-	maxFailuresPerCause = 100
-	maxFailures         = 2000
-)
-
-// addFailure counts a row that is not ok, and keeps it if it is to be shown.
-func (s *Stats) addFailure(r *output.Result) {
-	c := s.addCause(r)
-	if !s.keep || c.count > maxFailuresPerCause || len(s.failures) >= maxFailures {
-		return
-	}
-	f := failure{id: idText(r.ID), status: word(string(r.Status)), attempts: len(r.Attempts), took: itemTime(r), finished: r.FinishedAt}
-	if r.Error != nil {
-		f.class, f.http, f.message = word(r.Error.Class), r.Error.Status, plain.Clip(plain.Line(r.Error.Message), 500)
-	}
-	if f.class == "" {
-		f.class = word(r.GiveUpReason)
-	}
-	s.failures = append(s.failures, f)
-}
-
-func (s *Stats) addCause(r *output.Result) *cause {
+// addCause counts a row that is not ok.
+func (s *Stats) addCause(r *output.Result) {
 	key := causeKey{status: r.Status}
 	message := ""
 	if r.Error != nil {
@@ -75,7 +43,6 @@ func (s *Stats) addCause(r *output.Result) *cause {
 	c := *p
 	c.count++
 	c.same = c.same && c.message == message
-	return c
 }
 
 // shapeCache keeps the last shape: failures come in rows of the same message.

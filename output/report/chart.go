@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"llmbatch/output/plain"
@@ -31,6 +32,13 @@ type lines struct {
 	labels []string    // of the points
 	values [][]float64 // of each series; as many as labels
 	fill   bool        // below the first series
+	marks  []mark      // stretches that are shaded
+}
+
+// mark is a shaded stretch of a plot, from and to in points.
+type mark struct {
+	from, to float64
+	pause    bool // else nothing ran
 }
 
 // noValue is where a series has no point.
@@ -56,7 +64,33 @@ func (l lines) draw(s size) (template.HTML, error) {
 	if err := p.LineChart(opt); err != nil {
 		return "", fmt.Errorf("drawing a plot: %w", err)
 	}
-	return svg(p)
+	drawing, err := svg(p)
+	return l.shade(drawing), err
+}
+
+// shade puts the marks behind the lines. Where the plot begins and ends is read
+// from its axis, since the drawing library chooses it by the width of the labels.
+func (l lines) shade(drawing template.HTML) template.HTML {
+	axis := regexp.MustCompile(`<path d="M(\d+) (\d+)L(\d+) (\d+)" style="stroke-width:1;stroke:var\(--axis\)`).FindStringSubmatch(string(drawing))
+	end := strings.Index(string(drawing), "<text")
+	if axis == nil || end < 0 || axis[2] != axis[4] {
+		return drawing
+	}
+	left, _ := strconv.ParseFloat(axis[1], 64)
+	right, _ := strconv.ParseFloat(axis[3], 64)
+	bottom, _ := strconv.ParseFloat(axis[2], 64)
+	last := float64(len(l.labels) - 1)
+	place := func(point float64) float64 { return left + (right-left)*min(max(point/last, 0), 1) }
+	var b strings.Builder
+	for _, m := range l.marks {
+		class := "marks rest"
+		if m.pause {
+			class = "marks"
+		}
+		from, to := place(m.from), place(m.to)
+		fmt.Fprintf(&b, `<rect class="%s" x="%.1f" y="8" width="%.1f" height="%.1f"/>`, class, from, max(to-from, 2), bottom-8)
+	}
+	return drawing[:end] + template.HTML(b.String()) + drawing[end:]
 }
 
 // bars is a plot of stacked counts by category.
@@ -69,8 +103,8 @@ func (b bars) draw(s size) (template.HTML, error) {
 	opt := charts.NewBarChartOptionWithData(b.values)
 	opt.Theme = roles()
 	opt.Padding = charts.Box{Top: 8, Right: 8, Bottom: 4, Left: 4}
-	opt.CategoryAxis.Labels = b.labels
-	opt.CategoryAxis.LabelCount = min(2*s.labels, len(b.labels))
+	opt.CategoryAxis.Labels = thinned(b.labels, 2*s.labels)
+	opt.CategoryAxis.LabelCount = len(b.labels)
 	opt.CategoryAxis.LabelFontStyle = font()
 	opt.ValueAxis = []charts.ValueAxisOption{yAxis(b.values, true)}
 	opt.Legend.Show = charts.Ptr(false)
@@ -81,6 +115,16 @@ func (b bars) draw(s size) (template.HTML, error) {
 		return "", fmt.Errorf("drawing a plot: %w", err)
 	}
 	return svg(p)
+}
+
+// thinned leaves every second, third … label, so that at most most of them are shown.
+func thinned(labels []string, most int) []string {
+	step := (len(labels) + most - 1) / most
+	shown := make([]string, len(labels))
+	for i := 0; i < len(labels); i += step {
+		shown[i] = labels[i]
+	}
+	return shown
 }
 
 // labelCount is how many of n points have their label shown. With few points the

@@ -19,6 +19,8 @@ type PageOptions struct {
 	Location *time.Location // for times of day; nil: local
 	// Now is written as the time at which the page was made; zero: not written.
 	Now time.Time
+	// Asked is what was asked for a row, as people read it; nil: the page does not say.
+	Asked func(*output.Result) string
 	// Run adds what only the command that ran knows; nil: a page about a file.
 	Run *RunFacts
 }
@@ -27,45 +29,57 @@ type PageOptions struct {
 var pageTemplate string
 
 // HTML writes one self-contained page about rows, of which there should be one an
-// id: it loads nothing, from the network or elsewhere. Rows are read once and not
-// kept, but for a bounded number of failures. A row with an error is an error
-// here too, and nothing is written; an unfinished last line is none.
+// id: it loads nothing, from the network or elsewhere. Rows are read once; what
+// the page holds of them stays compressed and below 30 MB. A row with an error is
+// an error here too, and nothing is written; an unfinished last line is none.
 func HTML(w io.Writer, rows iter.Seq2[*output.Result, error], o PageOptions) error {
-	stats := NewStats()
-	stats.keep = true
+	stats, items := NewStats(), newItems(o.Asked)
 	for r, err := range rows {
 		if err != nil {
 			return err
 		}
 		stats.Add(r)
+		if err := items.add(r); err != nil {
+			return err
+		}
+	}
+	if err := items.finish(); err != nil {
+		return err
 	}
 	if o.Location == nil {
 		o.Location = time.Local
 	}
 	o.Name = plain.Line(o.Name)
-	p := &page{PageOptions: o, Sum: stats.Summary(), stats: stats}
+	p := &page{PageOptions: o, Sum: stats.Summary(), Items: items, stats: stats}
 	p.Sum.Run = o.Run
+	p.gaps = stats.series.gaps(stats.first, stats.last)
 	if err := p.plots(); err != nil {
 		return err
 	}
-	p.failures()
+	p.tiles()
 	t, err := template.New("page").Funcs(p.functions()).Parse(pageTemplate)
 	if err != nil {
 		return fmt.Errorf("page template: %w", err)
 	}
-	return t.Execute(w, p)
+	if err := t.ExecuteTemplate(w, "page", p); err != nil {
+		return err
+	}
+	if err := items.writeTo(w); err != nil {
+		return err
+	}
+	return t.ExecuteTemplate(w, "end", p)
 }
 
 // page is what the template sees.
 type page struct {
 	PageOptions
-	Sum      Summary
-	Tiles    []tile
-	Plots    []plot
-	Failures []failureRow
-	NotOK    int
+	Sum   Summary
+	Tiles []tile
+	Plots []plot
+	Items *items
 
 	stats *Stats
+	gaps  []gap
 }
 
 // tile is one figure at the top.
@@ -75,12 +89,6 @@ type tile struct{ Label, Value, Note, Tone string }
 type latencyTable struct {
 	Title string
 	List  []Latency
-}
-
-// failureRow is one row of the table that can be filtered.
-type failureRow struct {
-	ID, Status, Cause, Message, Took, Finished string
-	Attempts                                   int
 }
 
 func (p *page) functions() template.FuncMap {
@@ -99,18 +107,7 @@ func (p *page) functions() template.FuncMap {
 	}
 }
 
-func (p *page) failures() {
-	p.NotOK = p.Sum.Rows - p.Sum.OK
-	for _, f := range p.stats.failures {
-		cause := f.class
-		if f.http != 0 {
-			cause = fmt.Sprintf("%s %d", cause, f.http)
-		}
-		p.Failures = append(p.Failures, failureRow{
-			ID: f.id, Status: f.status, Cause: cause, Message: f.message, Attempts: f.attempts,
-			Took: span(f.took.Milliseconds()), Finished: p.clock(f.finished),
-		})
-	}
+func (p *page) tiles() {
 	sum := p.Sum
 	tone := func(n int, name string) string {
 		if n > 0 {
@@ -136,11 +133,6 @@ func (p *page) failures() {
 	if sum.FirstAttempt != nil {
 		p.Tiles = append(p.Tiles, tile{"Time", span(sum.LastEvent.Sub(*sum.FirstAttempt).Milliseconds()), "first request to last answer", ""})
 	}
-}
-
-// Span is the sentence about the time that the rows cover.
-func (p *page) Span() string {
-	return fmt.Sprintf("%s to %s.", p.clock(*p.Sum.FirstAttempt), p.clock(*p.Sum.LastEvent))
 }
 
 // Made is the sentence about when the page was made.

@@ -112,6 +112,18 @@ func (t timeline) limit() []float64 {
 	})
 }
 
+// marks are the gaps in points.
+func (t timeline) marks(gaps []gap) []mark {
+	point := func(at time.Time) float64 {
+		return float64(at.Sub(t.s.edge(t.from))) / float64(time.Duration(t.step)*t.s.width)
+	}
+	var list []mark
+	for _, g := range gaps {
+		list = append(list, mark{point(g.from), point(g.to), g.pause})
+	}
+	return list
+}
+
 // labels are the points' times, as short as the whole span allows.
 func (t timeline) labels(loc *time.Location) []string {
 	layout := "15:04:05"
@@ -159,7 +171,7 @@ func (p *page) plots() error {
 			values: [][]float64{t.per(&s.ok, unit), t.per(&s.failed, unit)},
 			text:   "Items finished " + per + ".",
 		}, {
-			title: "Refusals", names: []string{"429 rate limited", "503 and 529 overloaded"}, fill: true,
+			title: "Refusals " + per, names: []string{"429 rate limited", "503 and 529 overloaded"}, fill: true,
 			values: [][]float64{t.per(&s.throttled, unit), t.per(&s.overloaded, unit)},
 			text:   "Answers that asked for patience, " + per + ".",
 		}, {
@@ -203,7 +215,7 @@ func (p *page) overTime(t timeline, o overTime) error {
 		}
 		pl.Rows = append(pl.Rows, row)
 	}
-	return p.draw(pl, lines{labels: labels, values: o.values, fill: o.fill})
+	return p.draw(pl, lines{labels: labels, values: o.values, fill: o.fill, marks: t.marks(p.gaps)})
 }
 
 func (p *page) draw(pl plot, d drawing) (err error) {

@@ -29,6 +29,7 @@ func night(n int, length time.Duration) iter.Seq2[*output.Result, error] {
 			r := &output.Result{
 				ID: json.RawMessage(fmt.Sprintf(`"item-%05d"`, i)), Status: output.OK, RequestHash: "sha256:00", Index: i,
 				Provider: "anthropic", Model: "claude-sonnet-4-5", StopReason: "end_turn", HasCost: true,
+				Text:           fmt.Sprintf("answer %d\nof the night", i),
 				FirstAttemptAt: start.Add(at),
 			}
 			if i%40 == 7 {
@@ -64,7 +65,7 @@ func night(n int, length time.Duration) iter.Seq2[*output.Result, error] {
 // spoil makes some items fail, each kind with a message of its own shape.
 func spoil(r *output.Result, a *output.Attempt, i int) {
 	fail := func(status output.Status, class string, http int, message string) {
-		r.Status, r.StopReason = status, ""
+		r.Status, r.StopReason, r.Text = status, "", ""
 		r.Error = &output.Error{Class: class, Status: http, Message: message}
 		a.Outcome, a.Status, a.Error = class, http, class
 	}

@@ -45,9 +45,6 @@ type Stats struct {
 	// lastModel is the place of the row before, which had this provider and model.
 	lastProvider, lastName string
 	lastModel              *model
-
-	keep     bool // whether failures are kept for the page
-	failures []failure
 }
 
 // outcome is what became of the attempts that ended in one way.
@@ -110,7 +107,7 @@ func (s *Stats) Add(r *output.Result) {
 		m.ok++
 		*s.stops.at(r.StopReason)++
 	} else {
-		s.addFailure(r)
+		s.addCause(r)
 	}
 	if r.GiveUpReason != "" {
 		*s.giveUps.at(r.GiveUpReason)++
