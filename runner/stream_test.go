@@ -278,7 +278,7 @@ func TestOtherThanAsked(t *testing.T) {
 		t.Errorf("a stream for JSON: got %q of %s", r.Text, r.Response)
 	}
 
-	own := `{"model":"m","stream": true,"messages":[{"role":"user","content":"hi"}]}`
+	own := `{"model":"m","max_tokens":5,"stream": true,"messages":[{"role":"user","content":"hi"}]}`
 	for _, flag := range []bool{false, true} {
 		s = newStreams(t, []string{chatText("Hello"), chatEnd})
 		l = s.run(t, chatAPI)

@@ -75,14 +75,29 @@ type Defaults struct {
 	MaxTokens   int // 0: none
 	Temperature json.RawMessage
 	System      string
-	Endpoint    string // "chat" or "responses", for OpenAI
+	Params      json.RawMessage // an object of further members, nil: none
+	Endpoint    string          // "chat" or "responses", for OpenAI
 	// Native is true when the base URL is the provider's own host.
 	Native bool
+	// Limit is the member that bounds the output of Chat Completions; "" is
+	// max_completion_tokens where Native, else max_tokens.
+	Limit string
 	// Name is what Call.Provider says: "anthropic", "openai" or "mock".
 	Name string
 	// Mock: a missing model or max_tokens is filled in rather than refused.
 	Mock bool
 }
+
+// Filled says which of the Defaults a call took, one bit a flag.
+type Filled uint8
+
+const (
+	FilledModel Filled = 1 << iota
+	FilledMaxTokens
+	FilledTemperature
+	FilledSystem
+	FilledParams
+)
 
 // Credentials sign calls.
 type Credentials struct {
@@ -113,6 +128,8 @@ type Call struct {
 	Plain bool
 	// MaxTokens is the most output the call asks for, 0 if it does not say.
 	MaxTokens int
+	// Filled says what the line lacked and the Defaults had.
+	Filled Filled
 }
 
 // Answer is what arrived for a call.

@@ -13,9 +13,12 @@ import (
 
 // WithStream returns the body with "stream": true added at its end, and for a chat
 // body that llmbatch made itself with the option that makes the stream tell its
-// usage. A body with a stream member of its own is returned as it is. The call's
-// body is not changed.
+// usage. A body with a stream member of its own is returned as it is, and so is one
+// for an endpoint that generates no text. The call's body is not changed.
 func WithStream(c *Call) json.RawMessage {
+	if path, _, _ := strings.Cut(c.Path, "?"); c.API == OpenAIOther && path != "/completions" {
+		return c.Body
+	}
 	body := bytes.TrimRight(c.Body, " \t\r\n")
 	if len(body) < 2 || body[len(body)-1] != '}' || hasMember(body, "stream") {
 		return c.Body

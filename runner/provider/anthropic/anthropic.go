@@ -1,8 +1,8 @@
 // Package anthropic speaks the Messages API of Anthropic and of servers that
 // are compatible with it.
 //
-// A body that the user wrote goes out as it is; only a missing model or
-// max_tokens is added. An answer is one with a content array; a stop reason of
+// A body that the user wrote goes out as it is; what it lacks is filled from the
+// flags. An answer is one with a content array; a stop reason of
 // length, refusal or pause is an answer too, and flagged. Nothing here does I/O.
 package anthropic
 

@@ -49,7 +49,7 @@ var requests = []providertest.Request{
 		Defaults: provider.Defaults{Name: "anthropic", Model: model, MaxTokens: 9, System: "be brief",
 			Temperature: []byte("0.10")},
 		Want: provider.Call{Path: path, Model: model, MaxTokens: 9, Plain: true},
-		Body: `{"model":"claude-x","max_tokens":9,"system":"be brief","messages":[{"role":"user","content":"hi"}],"temperature":0.10}`,
+		Body: `{"model":"claude-x","max_tokens":9,"system":"be brief","temperature":0.10,"messages":[{"role":"user","content":"hi"}]}`,
 	},
 	{
 		Name: "params win",
@@ -64,7 +64,7 @@ var requests = []providertest.Request{
 		Name: "messages pass through",
 		Item: input.Item{Format: input.Messages,
 			Body: []byte(`{ "x_new":1.10, "messages":[ {"role":"user","content":"hi"}],"max_tokens":1e2,"model":"own","y":9007199254740993 }`)},
-		Defaults: provider.Defaults{Name: "anthropic", System: "ignored", Temperature: []byte("1"), MaxTokens: 3},
+		Defaults: provider.Defaults{Name: "anthropic", Model: "other", MaxTokens: 3},
 		Want:     provider.Call{Path: path, Model: "own", MaxTokens: 100},
 		Body:     `{ "x_new":1.10, "messages":[ {"role":"user","content":"hi"}],"max_tokens":1e2,"model":"own","y":9007199254740993 }`,
 	},
@@ -74,6 +74,15 @@ var requests = []providertest.Request{
 		Defaults: defaults,
 		Want:     provider.Call{Path: path, Model: model, MaxTokens: 100},
 		Body:     `{"model":"claude-x","max_tokens":100,"messages":[],"temperature":1.0}`,
+	},
+	{
+		Name: "all that is missing is added",
+		Item: input.Item{Format: input.AnthropicBatch, Body: []byte(`{ "messages":[{"role":"user"}]}`)},
+		Defaults: provider.Defaults{Name: "anthropic", Model: model, MaxTokens: 100, System: "be brief", Temperature: []byte("1"),
+			Params: []byte(`{"top_k":5,"system":"no"}`)},
+		Want: provider.Call{Path: path, Model: model, MaxTokens: 100,
+			Filled: provider.FilledModel | provider.FilledMaxTokens | provider.FilledTemperature | provider.FilledSystem | provider.FilledParams},
+		Body: `{"model":"claude-x","max_tokens":100,"system":"be brief","temperature":1,"top_k":5, "messages":[{"role":"user"}]}`,
 	},
 	{
 		Name:     "batch line",

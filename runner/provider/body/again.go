@@ -16,19 +16,13 @@ func Rest(text, style string) []byte {
 	}
 	switch style {
 	case UserTurn:
-		return turn("user", "An answer to this was cut off on the way. This much of it arrived:\n\n<arrived>\n"+text+
+		return Turn("user", Quote("An answer to this was cut off on the way. This much of it arrived:\n\n<arrived>\n"+text+
 			"\n</arrived>\n\nContinue it from the exact place where it stops. Write only what comes next: "+
-			"repeat nothing of it, and add no remark of your own. Begin with a space or a line break if one belongs there.")
+			"repeat nothing of it, and add no remark of your own. Begin with a space or a line break if one belongs there."))
 	case Prefill:
-		return turn("assistant", text)
+		return Turn("assistant", Quote(text))
 	}
 	return nil
-}
-
-func turn(role, content string) []byte {
-	return Build(nil,
-		Field{Name: "role", Value: Quote(role)},
-		Field{Name: "content", Value: Quote(content)})
 }
 
 // Continuable says that a turn may follow the turns: they are a list, and the

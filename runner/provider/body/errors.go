@@ -20,22 +20,19 @@ func LineError(it *input.Item, msg, hint string) error {
 	return e
 }
 
-// NeedModel notes the call's model, where own is the value of the body's model
-// member, and adds one to a body that has none.
-func NeedModel(c *provider.Call, it *input.Item, d provider.Defaults, own []byte) error {
-	if own != nil {
-		if c.Model = Text(own); c.Model == "" {
-			return LineError(it, "model is not a name", "write the model's name, or leave model out and use --model NAME")
-		}
-		return nil
+// NeedModel notes the model that the body names. A body without one is the user's
+// error, but for the mock, where it gets one.
+func NeedModel(c *provider.Call, it *input.Item, d provider.Defaults) error {
+	own := Member(c.Body, "model")
+	if own == nil && d.Mock {
+		own = []byte(`"mock"`)
+		c.Body = Insert(c.Body, "model", own)
 	}
-	c.Model = d.Model
-	if c.Model == "" && d.Mock {
-		c.Model = "mock"
-	}
-	if c.Model == "" {
+	if own == nil {
 		return missingModel(it)
 	}
-	c.Body = Insert(c.Body, "model", Quote(c.Model))
+	if c.Model = Text(own); c.Model == "" {
+		return LineError(it, "model is not a name", "write the model's name, or leave model out and use --model NAME")
+	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (Provider) Continue(c *provider.Call, text, style string) (json.RawMessage,
 		}
 	}
 	if c.API == provider.OpenAIResponses && body.Text(list) != "" {
-		list = body.List(message("user", list))
+		list = body.List(body.Turn("user", list))
 	}
 	rest := body.Rest(text, style)
 	if rest == nil || !body.Continuable(list) {

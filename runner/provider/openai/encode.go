@@ -1,9 +1,7 @@
 package openai
 
 import (
-	"encoding/json"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"llmbatch/input"
@@ -12,8 +10,9 @@ import (
 )
 
 const (
-	chatPath      = "/chat/completions"
-	responsesPath = "/responses"
+	chatPath        = "/chat/completions"
+	responsesPath   = "/responses"
+	completionsPath = "/completions"
 )
 
 // Encode turns an item into a call. A prompt goes to the endpoint of the
@@ -30,7 +29,7 @@ func (Provider) Encode(it *input.Item, d provider.Defaults) (*provider.Call, err
 		err = messagesCall(c, it, d)
 	case input.OpenAIBatch:
 		c.Body = it.Body
-		err = batchCall(c, it)
+		err = batchCall(c, it, d)
 	default:
 		err = body.LineError(it, "an Anthropic batch line can't go to openai",
 			"leave out --provider openai, or write the line as {\"custom_id\",\"method\",\"url\",\"body\"}")
@@ -38,72 +37,72 @@ func (Provider) Encode(it *input.Item, d provider.Defaults) (*provider.Call, err
 	if err != nil {
 		return nil, err
 	}
+	if stored(c) { // a stored prompt has a model and instructions of its own
+		d.Model, d.System = "", ""
+	}
+	if optionalModel(c) {
+		d.Model = ""
+	}
+	body.Fill(c, d, slots(c, d))
 	if err := complete(c, it, d); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
+// slots are what the flags may fill at the call's endpoint.
+func slots(c *provider.Call, d provider.Defaults) body.Slots {
+	switch {
+	case c.API == provider.OpenAIResponses:
+		return body.Slots{Limit: "max_output_tokens", System: "instructions", Turns: "input", Sampled: true}
+	case c.API == provider.OpenAIChat:
+		return body.Slots{Limit: limitName(d), Turns: "messages", Sampled: true}
+	case endpoint(c.Path) == completionsPath:
+		return body.Slots{Limit: "max_tokens", Sampled: true}
+	}
+	return body.Slots{}
+}
+
+// limitName is the member that bounds the output of Chat Completions.
+func limitName(d provider.Defaults) string {
+	switch {
+	case d.Limit != "":
+		return d.Limit
+	case d.Native:
+		return "max_completion_tokens"
+	}
+	return "max_tokens"
+}
+
 // promptCall makes the call of a prompt line, params merged in.
 func promptCall(c *provider.Call, it *input.Item, d provider.Defaults) {
 	c.Plain = true
-	maxTokens := it.MaxTokens
-	if body.Null(maxTokens) && d.MaxTokens > 0 {
-		maxTokens = strconv.AppendInt(nil, int64(d.MaxTokens), 10)
+	maxTokens := body.FirstRaw(it.MaxTokens)
+	for w := body.Members(it.Params); w.Next(); {
+		if body.IsLimit(string(w.Name)) {
+			maxTokens = nil
+		}
 	}
-	if limitsOutput(it.Params) {
-		maxTokens = nil
-	}
-	model := body.Field{Name: "model", Value: body.First(it.Model, d.Model)}
-	temperature := body.Field{Name: "temperature", Value: body.FirstRaw(it.Temperature, d.Temperature)}
-	system := body.First(it.System, d.System)
+	model := body.Field{Name: "model", Value: body.First(it.Model)}
+	temperature := body.Field{Name: "temperature", Value: it.Temperature}
 	if d.Endpoint == "responses" {
 		c.API, c.Path = provider.OpenAIResponses, responsesPath
 		c.Body = body.Build(it.Params, model,
 			body.Field{Name: "max_output_tokens", Value: maxTokens},
-			body.Field{Name: "instructions", Value: system},
+			body.Field{Name: "instructions", Value: body.First(it.System)},
 			body.Field{Name: "input", Value: body.Quote(it.Prompt)},
 			temperature)
 		return
 	}
 	c.API, c.Path = provider.OpenAIChat, chatPath
-	limit := "max_tokens"
-	if d.Native {
-		limit = "max_completion_tokens"
-	}
-	messages := [][]byte{message("user", body.Quote(it.Prompt))}
-	if system != nil {
-		messages = [][]byte{message("system", system), messages[0]}
+	messages := [][]byte{body.Turn("user", body.Quote(it.Prompt))}
+	if it.System != "" {
+		messages = [][]byte{body.Turn("system", body.Quote(it.System)), messages[0]}
 	}
 	c.Body = body.Build(it.Params, model,
-		body.Field{Name: limit, Value: maxTokens},
+		body.Field{Name: limitName(d), Value: maxTokens},
 		body.Field{Name: "messages", Value: body.List(messages...)},
 		temperature)
-}
-
-func message(role string, content []byte) []byte {
-	return body.Build(nil,
-		body.Field{Name: "role", Value: body.Quote(role)},
-		body.Field{Name: "content", Value: content})
-}
-
-// limitsOutput says that the params set a limit of their own, under any of the
-// names; two of them in one body are refused.
-func limitsOutput(params json.RawMessage) bool {
-	for w := body.Members(params); w.Next(); {
-		if isLimit(w.Name) {
-			return true
-		}
-	}
-	return false
-}
-
-func isLimit(name []byte) bool {
-	switch string(name) {
-	case "max_tokens", "max_completion_tokens", "max_output_tokens":
-		return true
-	}
-	return false
 }
 
 // messagesCall chooses the API by the body's own member. The endpoint decides
@@ -127,14 +126,27 @@ func messagesCall(c *provider.Call, it *input.Item, d provider.Defaults) error {
 	return nil
 }
 
-// batchCall takes the path from the line's url, without the /v1 that the base
-// URL has.
-func batchCall(c *provider.Call, it *input.Item) error {
-	path, ok := strings.CutPrefix(it.URL, "/v1")
-	if !ok || len(path) < 2 || path[0] != '/' || path[1] == '/' || strings.Contains(path, "..") {
-		return body.LineError(it, "the url is not a path that begins with /v1/", "write a url such as /v1/chat/completions")
+// batchCall takes the path from the line's url, without the version that the base URL
+// has. Vendors write it as /v1/chat/completions, v1/…, /v4/…, /chat/completions, or
+// not at all: then the endpoint is the command's.
+func batchCall(c *provider.Call, it *input.Item, d provider.Defaults) error {
+	path := "/" + strings.TrimPrefix(it.URL, "/")
+	if it.URL == "" {
+		path = chatPath
+		if d.Endpoint == "responses" {
+			path = responsesPath
+		}
 	}
-	c.Path = path
+	low := strings.ToLower(path)
+	if strings.Contains(low, "//") || strings.Contains(strings.ReplaceAll(low, "%2e", "."), "..") || strings.ContainsAny(low, `\#`) {
+		return body.LineError(it, "the url is not a path of the API", "write a url such as /v1/chat/completions, without a host")
+	}
+	if first, rest, ok := strings.Cut(path[1:], "/"); ok && isVersion(first) {
+		path = "/" + rest
+	}
+	if c.Path = path; len(path) < 2 {
+		return body.LineError(it, "the url names no endpoint", "write a url such as /v1/chat/completions")
+	}
 	switch endpoint(c.Path) {
 	case chatPath:
 		c.API = provider.OpenAIChat
@@ -146,35 +158,40 @@ func batchCall(c *provider.Call, it *input.Item) error {
 	return nil
 }
 
+// isVersion: v1, v4, v1beta.
+func isVersion(s string) bool {
+	return len(s) > 1 && s[0] == 'v' && s[1] >= '0' && s[1] <= '9' && !strings.Contains(s, ".")
+}
+
 // endpoint is the path without a query.
 func endpoint(path string) string {
 	p, _, _ := strings.Cut(path, "?")
 	return p
 }
 
-// complete adds a missing model where the API is known to need one, and notes in
-// the call what the body asks for.
+// stored says that the call uses a prompt that is kept by the provider.
+func stored(c *provider.Call) bool {
+	return c.API == provider.OpenAIResponses && !body.Null(body.Member(c.Body, "prompt"))
+}
+
+// complete notes in the call what the body asks for, and refuses a body without a
+// model where the API is known to need one.
 func complete(c *provider.Call, it *input.Item, d provider.Defaults) error {
-	var model []byte
-	stored := false
+	named := false
 	for w := body.Members(c.Body); w.Next(); {
-		switch string(w.Name) {
-		case "model":
-			model = w.Value
-		case "prompt":
-			stored = c.API == provider.OpenAIResponses && !body.Null(w.Value)
-		case "stream":
+		switch name := string(w.Name); {
+		case name == "model":
+			named = true
+		case name == "stream":
 			c.Stream = body.True(w.Value)
-		default:
-			if isLimit(w.Name) {
-				c.MaxTokens = max(c.MaxTokens, int(body.Int(w.Value)))
-			}
+		case body.IsLimit(name):
+			c.MaxTokens = max(c.MaxTokens, int(body.Int(w.Value)))
 		}
 	}
-	if model == nil && (stored || optionalModel(c)) {
+	if !named && (stored(c) || optionalModel(c)) {
 		return nil
 	}
-	return body.NeedModel(c, it, d, model)
+	return body.NeedModel(c, it, d)
 }
 
 // optionalModel says that a call may go without a model: moderations, images and
@@ -184,7 +201,7 @@ func optionalModel(c *provider.Call) bool {
 		return false
 	}
 	switch endpoint(c.Path) {
-	case "/embeddings", "/completions":
+	case "/embeddings", completionsPath:
 		return false
 	}
 	return true

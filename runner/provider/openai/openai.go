@@ -1,7 +1,7 @@
 // Package openai speaks OpenAI's Chat Completions and Responses APIs, and those
 // of the many servers that are compatible with them.
 //
-// A body that the user wrote goes out as it is; only a missing model is added.
+// A body that the user wrote goes out as it is; what it lacks is filled from the flags.
 // An answer to a batch line of any other /v1/… path is kept if it is JSON without
 // an error. A finish reason of length or refusal is an answer too, and flagged.
 // Nothing here does I/O.
