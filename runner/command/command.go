@@ -133,7 +133,7 @@ func commands(e *env) []*cli.Command {
 		name  string
 		build func(*env) *cli.Command
 	}{
-		{"run", runCommand}, {"plan", planCommand}, {"report", reportCommand}, {"export", exportCommand}, {"merge", mergeCommand},
+		{"run", runCommand}, {"plan", planCommand}, {"report", reportCommand}, {"show", showCommand}, {"export", exportCommand}, {"merge", mergeCommand},
 		{"mock", mockCommand}, {"fleet", fleetCommand}, {"schema", schemaCommand}, {"completion", completionCommand}, {"man", manCommand},
 	}
 	named := ""

@@ -4,30 +4,42 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"llmbatch/output"
+	"llmbatch/output/plain"
 	"llmbatch/output/report"
 )
 
 func reportCommand(e *env) *cli.Command {
 	return &cli.Command{
-		Name: "report", Usage: "totals and causes of a results file; --html draws a page", ArgsUsage: "RESULTS",
-		Description: "Reads the rows of a results file, also of one that is still growing, and shows\nwhat became of the items, why, how long it took and what it cost.",
+		Name: "report", Usage: "totals and causes of results; --html: a page of every item", ArgsUsage: "RESULTS [OTHER-RESULTS]",
+		Description: "Reads the rows of a results file, also of one that is still growing, and shows\nwhat became of the items, why, how long it took and what it cost. Two files are\nshown side by side: cost, time, failures, changed answers.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "html", Usage: "`FILE`: write one self-contained page there; - is standard output"},
 			&cli.BoolFlag{Name: "json", Usage: "print the figures as JSON"},
+			inputFlag(),
 		},
 		Action: func(c *cli.Context) error {
+			if c.Args().Len() == 2 {
+				if c.IsSet("html") {
+					return usagef("report: --html is about one file").hint("leave the second file out, or --html")
+				}
+				return reportBoth(e, c.Args().Get(0), c.Args().Get(1), c.Bool("json"))
+			}
 			path, err := oneArg(c, "RESULTS")
 			if err != nil {
 				return err
 			}
 			if c.IsSet("html") {
-				return reportPage(e, path, c.String("html"))
+				return reportPage(e, path, c.String("html"), c.String("input"))
+			}
+			if c.IsSet("input") {
+				return usagef("report: --input is for --html").hint("the figures don't say what was asked")
 			}
 			return reportText(e, path, c.Bool("json"))
 		},
@@ -58,9 +70,39 @@ func reportText(e *env, path string, asJSON bool) error {
 	return writeOut(e.stdout, b.Bytes())
 }
 
-func reportPage(e *env, path, html string) error {
+// reportBoth prints two files side by side.
+func reportBoth(e *env, a, b string, asJSON bool) error {
+	c, err := report.Compare(output.LastRows(a, false), output.LastRows(b, false))
+	if err != nil {
+		return readError(err)
+	}
+	if asJSON {
+		data, err := json.MarshalIndent(c, "", "  ")
+		if err != nil {
+			return err
+		}
+		return writeOut(e.stdout, append(data, '\n'))
+	}
+	var text bytes.Buffer
+	if err := c.WriteText(&text, filepath.Base(a), filepath.Base(b)); err != nil {
+		return err
+	}
+	return writeOut(e.stdout, text.Bytes())
+}
+
+// reportPage writes the page, and says where it is.
+func reportPage(e *env, path, html, prompts string) error {
+	q, err := openQuestions(prompts, path)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	if err := q.find(nil); err != nil {
+		return usagef("--input: %w", err)
+	}
+	asked := func(r *output.Result) string { return q.of(r.Key) }
 	var b bytes.Buffer
-	o := report.PageOptions{Name: filepath.Base(path), Now: e.now()}
+	o := report.PageOptions{Name: filepath.Base(path), Now: e.now(), Asked: asked}
 	if err := report.HTML(&b, output.LastRows(path, false), o); err != nil {
 		return readError(err)
 	}
@@ -73,6 +115,7 @@ func reportPage(e *env, path, html string) error {
 	if err := writeWhole(html, b.Bytes()); err != nil {
 		return failf(exitWrite, "--html: %w", err)
 	}
+	fmt.Fprintf(e.stderr, "llmbatch: the page is %s\n", plain.Line(html))
 	return nil
 }
 
