@@ -133,6 +133,7 @@ var allowed = map[string][]string{
 	"runner/provider/openai":       {"input", "runner/provider", "runner/provider/body"},
 	"runner/provider/providertest": {"input", "runner/provider", "runner/provider/body", "runner/provider/sse"},
 	"output/plain":                 {},
+	"runner/expect":                {},
 	"output/live":                  {"output", "output/plain"},
 	"output/report":                {"output", "output/plain"},
 	"runner":                       {"input", "output", "pacing", "retry", "runner/provider", "runner/provider/sse"},
