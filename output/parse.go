@@ -92,6 +92,8 @@ func (r *Result) set(name, value []byte) {
 		r.Model = text(value)
 	case "text":
 		r.Text = text(value)
+	case "partial_text":
+		r.PartialText = text(value)
 	case "stop_reason":
 		r.StopReason = text(value)
 	case "cost":
@@ -99,6 +101,14 @@ func (r *Result) set(name, value []byte) {
 		r.Cost, r.HasCost = cost, err == nil
 	case "metadata":
 		r.Metadata = bytes.Clone(value)
+	case "input":
+		if value[0] == '{' {
+			r.Input = bytes.Clone(value)
+		}
+	case "reused_from":
+		r.ReusedFrom = text(value)
+	case "copied_from":
+		r.CopiedFrom = text(value)
 	case "response":
 		r.Response = bytes.Clone(value)
 	case "give_up_reason":
@@ -197,6 +207,8 @@ func parseAttempt(object []byte) Attempt {
 			a.Unsent = string(value) == "false"
 		case "worker":
 			a.Worker = text(value)
+		case "batch_id":
+			a.BatchID = text(value)
 		}
 	})
 	return a

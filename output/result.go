@@ -40,6 +40,7 @@ type Result struct {
 	Provider    string
 	Model       string
 	Text        string
+	PartialText string // what arrived of an answer that was cut, where there is no Text
 	// Quoted is the text as a JSON string of which Text may know nothing; nil: there
 	// is only Text. It and, with Checked, Response are known to be compact, valid JSON
 	// in UTF-8 and written as they are.
@@ -50,7 +51,10 @@ type Result struct {
 	Cost           float64 // in the unit of the prices; written when HasCost
 	HasCost        bool
 	Metadata       json.RawMessage
+	Input          json.RawMessage // an object of the input's kept columns
 	Response       json.RawMessage // the API's body, compact
+	ReusedFrom     string          // the results file that the answer was taken from
+	CopiedFrom     string          // the id, as its Key, of the item with the same request that has the answer
 	Error          *Error
 	GiveUpReason   string // item_budget, run_budget, max_attempts, max_errors, max_wait, server_said_no, lane_closed, …
 	NextAttemptAt  time.Time
@@ -109,6 +113,7 @@ type Attempt struct {
 	Concurrency int
 	Usage       Usage
 	// Unsent is set when nothing reached the wire; written as "sent":false.
-	Unsent bool
-	Worker string // fleet only
+	Unsent  bool
+	Worker  string // fleet only
+	BatchID string // of the provider's batch that the attempt was part of
 }

@@ -38,6 +38,7 @@ func AppendRow(dst []byte, r *Result) []byte {
 	case len(r.Quoted) > len(`""`):
 		dst = append(append(dst, `,"text":`...), r.Quoted...)
 	}
+	dst = appendText(dst, `,"partial_text":`, r.PartialText)
 	dst = appendText(dst, `,"stop_reason":`, r.StopReason)
 	dst = appendUsage(dst, r.Usage)
 	if r.HasCost && !math.IsNaN(r.Cost) && !math.IsInf(r.Cost, 0) {
@@ -45,6 +46,9 @@ func AppendRow(dst []byte, r *Result) []byte {
 		dst = appendCost(dst, r.Cost)
 	}
 	dst = appendMember(dst, `,"metadata":`, r.Metadata)
+	dst = appendMember(dst, `,"input":`, r.Input)
+	dst = appendText(dst, `,"reused_from":`, r.ReusedFrom)
+	dst = appendText(dst, `,"copied_from":`, r.CopiedFrom)
 	if r.Checked && len(r.Response) > 0 {
 		dst = append(append(dst, `,"response":`...), r.Response...)
 	} else {
@@ -199,6 +203,7 @@ func appendAttempt(dst []byte, a *Attempt) []byte {
 	dst = appendCount(dst, `,"concurrency":`, int64(a.Concurrency))
 	dst = appendUsage(dst, a.Usage)
 	dst = appendText(dst, `,"worker":`, a.Worker)
+	dst = appendText(dst, `,"batch_id":`, a.BatchID)
 	return append(dst, '}')
 }
 

@@ -28,10 +28,11 @@ const someHash = "sha256:00112233445566778899aabbccddeeff00112233445566778899aab
 func fullRow() *Result {
 	return &Result{
 		ID: json.RawMessage(`"q1"`), Key: "q1", Status: OK, RequestHash: someHash, Index: 7,
-		Provider: "anthropic", Model: "m", Text: "a <b> & \"c\"\n", StopReason: "end_turn",
+		Provider: "anthropic", Model: "m", Text: "a <b> & \"c\"\n", PartialText: "a <", StopReason: "end_turn",
 		Usage: Usage{InputTokens: 5, OutputTokens: 4, CacheReadTokens: 3, CacheWriteTokens: 2, ReasoningTokens: 1},
 		Cost:  0.000015, HasCost: true,
 		Metadata: json.RawMessage(`{"k":[1,2.50]}`), Response: json.RawMessage(`{"id":"msg_1"}`),
+		Input: json.RawMessage(`{"review":"good","n":7}`), ReusedFrom: "old.jsonl", CopiedFrom: "q0",
 		Error:          &Error{Class: "rejected", Status: 400, Type: "t", Code: "c", Message: "no"},
 		GiveUpReason:   "item_budget",
 		NextAttemptAt:  at("2026-11-30T03:00:00.0000001Z"),
@@ -42,7 +43,7 @@ func fullRow() *Result {
 		Attempts: []Attempt{{
 			Attempt: 2, StartedAt: at("2026-11-30T02:00:00Z"), Duration: 412 * time.Millisecond, Status: 429,
 			Outcome: "rate_limited", Error: "e", RequestID: "req_1", RetryAfter: "120", Wait: 2 * time.Second,
-			WaitReason: "retry_after", Concurrency: 8, Usage: Usage{InputTokens: 1}, Unsent: true, Worker: "w1",
+			WaitReason: "retry_after", Concurrency: 8, Usage: Usage{InputTokens: 1}, Unsent: true, Worker: "w1", BatchID: "batch_1",
 		}},
 	}
 }
