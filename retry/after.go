@@ -13,15 +13,15 @@ const VeryLong = time.Duration(math.MaxInt64)
 // retry-after-ms headers, secs those of Retry-After, date is its Date header and
 // now the time at which it was received (used where date can't be read).
 //
-// A value of retry-after-ms wins over Retry-After. Of several values the longest
-// counts, and one that can't be read is passed over. A value is ASCII digits, a
+// A value of retry-after-ms wins over Retry-After. Of several values, also folded into
+// one ("4, 4"), the longest counts, and one that can't be read is passed over. A value is ASCII digits, a
 // plain decimal (rounded up to a millisecond) or, for Retry-After, one of the
 // three forms of an HTTP date (RFC 9110 §10.2.3 and §5.6.7). ok is false where
 // nothing asks for a wait: zero, negative, past, malformed or absent values. What
 // is too long for a Duration is VeryLong; nothing overflows.
 func After(ms, secs []string, date string, now time.Time) (d time.Duration, ok bool) {
 	for _, v := range ms {
-		d = max(d, number(trim(v), time.Millisecond))
+		d = max(d, numbers(v, time.Millisecond))
 	}
 	if d > 0 {
 		return d, true
@@ -32,7 +32,7 @@ func After(ms, secs []string, date string, now time.Time) (d time.Duration, ok b
 	}
 	for _, v := range secs {
 		v = trim(v)
-		if n := number(v, time.Second); n > 0 {
+		if n := numbers(v, time.Second); n > 0 {
 			d = max(d, n)
 		} else if t, err := parseDate(v, reference); err == nil {
 			d = max(d, t.Sub(reference)) // Sub saturates
@@ -43,6 +43,15 @@ func After(ms, secs []string, date string, now time.Time) (d time.Duration, ok b
 
 // trim takes off what RFC 9110 §5.6.3 calls optional white space.
 func trim(v string) string { return strings.Trim(v, " \t") }
+
+// numbers reads one or more numbers; of those that a proxy folded into one value
+// ("4, 4") the longest counts.
+func numbers(v string, unit time.Duration) (d time.Duration) {
+	for part := range strings.SplitSeq(v, ",") {
+		d = max(d, number(trim(part), unit))
+	}
+	return d
+}
 
 // number reads digits with an optional fraction as a count of units, rounded up
 // to a millisecond. It is 0 where v is anything else.

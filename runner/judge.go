@@ -48,8 +48,8 @@ func judge(e *provider.Error) verdict {
 		if e.Local { // fewer at a time are what helps, and the item is not at fault
 			v = verdict{act: v.act, signal: pacing.Overloaded, throttled: true}
 		}
-		if e.NoShrink && e.Class == provider.ServerError {
-			v.signal = pacing.Answered // a conflict is an answer of a server that is up
+		if (e.NoShrink || e.Content) && e.Class == provider.ServerError {
+			v.signal = pacing.Answered // a conflict, or what the model wrote: the server is up
 		}
 	case provider.InvalidResponse:
 		v.signal, v.counts = pacing.Answered, true

@@ -53,6 +53,8 @@ func TestJudgeFlags(t *testing.T) {
 		e    provider.Error
 		want verdict
 	}{
+		{"a failure of the item's content", provider.Error{Class: provider.ServerError, Status: 500, Content: true},
+			verdict{act: again, signal: pacing.Answered, counts: true}},
 		{"no retry on a 429", provider.Error{Class: provider.RateLimited, NoRetry: true},
 			verdict{act: giveUp, signal: pacing.Throttled, throttled: true}},
 		{"no retry on a 529", provider.Error{Class: provider.Overloaded, NoRetry: true},

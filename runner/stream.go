@@ -27,7 +27,11 @@ func (x *exchange) stream(ctx context.Context, r *Runner, t *task, s provider.St
 		alive = func() { quiet.Reset(idle) }
 	}
 	a := s.Assemble(t.call)
-	broken, e := x.events(ctx, r, a, sse.NewReader(&bounded{r: body, left: mostStream}, alive))
+	in := sse.NewReader(&bounded{r: body, left: mostStream}, alive)
+	broken, e := x.events(ctx, r, a, in)
+	if broken == notEvents {
+		return x.plain(ctx, r, t, in.Rest())
+	}
 	var whole []byte
 	if e == nil {
 		whole, e = a.Finish(broken == nil)
@@ -65,6 +69,8 @@ func (x *exchange) events(ctx context.Context, r *Runner, a provider.Assembler, 
 			}
 		case err == io.EOF:
 			return nil, nil
+		case err == sse.ErrNotEvents:
+			return notEvents, nil
 		case errors.Is(err, sse.ErrTooLarge):
 			return nil, &provider.Error{Class: provider.InvalidResponse, Message: err.Error()}
 		case errors.Is(err, provider.ErrBodyTooLarge):
@@ -73,6 +79,20 @@ func (x *exchange) events(ctx context.Context, r *Runner, a provider.Assembler, 
 			return r.transportError(ctx, err), nil
 		}
 	}
+}
+
+// notEvents stands for a body that is no stream, whatever its type says.
+var notEvents = &provider.Error{Class: provider.InvalidResponse, Message: sse.ErrNotEvents.Error()}
+
+// plain reads the rest of a body that was taken for a stream as a whole answer.
+func (x *exchange) plain(ctx context.Context, r *Runner, t *task, body io.Reader) bool {
+	data, err := readAll(nil, body, -1, mostAnswer)
+	if err != nil {
+		x.err = r.transportError(ctx, err)
+		return false
+	}
+	x.reply, x.err = t.lane.target.Provider.Decode(t.call, provider.Answer{Status: x.status, Header: x.header, Body: data, At: time.Now()})
+	return true
 }
 
 // bounded ends a stream that is larger than left with ErrBodyTooLarge.

@@ -172,8 +172,8 @@ var streamCases = []streamCase{
 	{name: "cut by a reset", api: messagesAPI, script: []string{msgStart, msgText("Hel"), cut}, status: output.GaveUp, outcome: "truncated", code: 200},
 	{name: "cut in an event", api: chatAPI, script: []string{chatText("Hel"), `data: {"choices":[{"del`, cut}, status: output.GaveUp, outcome: "truncated", code: 200},
 	{name: "cut before the first event", api: responsesAPI, script: []string{":\n\n", cut}, status: output.GaveUp, outcome: "truncated", code: 200},
-	{name: "chat, cut after the finish reason", api: chatAPI, script: []string{chatText("Hello"), chatEnd, cut}, status: output.GaveUp, outcome: "truncated", code: 200},
-	{name: "no JSON in an event", api: chatAPI, script: []string{chatText("Hel"), data("oops")}, status: output.GaveUp, outcome: "invalid_response", code: 200},
+	{name: "chat, cut after the finish reason", api: chatAPI, script: []string{chatText("Hello"), chatEnd, cut}, status: output.OK, outcome: "ok", text: "Hello"},
+	{name: "broken JSON in an event", api: chatAPI, script: []string{chatText("Hel"), data("{oops")}, status: output.GaveUp, outcome: "invalid_response", code: 200},
 
 	// C23: events that no scanner's buffer holds.
 	{name: "C23 70 KiB", api: messagesAPI, script: []string{msgStart, msgText(strings.Repeat("x", 70<<10)), msgEnd}, status: output.OK, outcome: "ok", text: strings.Repeat("x", 70<<10)},
@@ -285,6 +285,36 @@ func TestOtherThanAsked(t *testing.T) {
 		l.c.Stream, l.c.Items = flag, itemsOf(&input.Item{ID: []byte(`"q0"`), Key: "q0", Format: input.Messages, Body: []byte(own)})
 		if r := l.one(); r.Text != "Hello" || s.body(1) != own {
 			t.Errorf("the line's own: got %q for %s", r.Text, s.body(1))
+		}
+	}
+}
+
+// json-as-event-stream: the body is read for what it is, whatever its type says.
+func TestJSONAsEventStream(t *testing.T) {
+	for _, c := range []struct{ body, text, class string }{
+		{body: chatWhole("Hello") + "\n\ndata: [DONE]\n\n", text: "Hello"},
+		{body: "\n" + `{"error":{"code":"insufficient_quota","message":"pay"}}`, class: "spend_cap"},
+		{body: `[{"error":{"code":401,"message":"key"}}]`, class: "auth"},
+		{body: "<html><title>Login</title></html>", class: "invalid_response"},
+		{body: "data: " + `{"base_resp":{"status_code":1008,"status_msg":"no"}}` + "\n\n", class: "spend_cap"},
+	} {
+		for _, stream := range []bool{false, true} {
+			s := newServe(t, h1, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, c.body)
+			})
+			l := newLive(t, 1, s.URL)
+			l.speak(chatAPI)
+			l.c.Stream, l.c.Retry.MaxErrors = stream, 1
+			r := l.one()
+			if class := ""; r.Error != nil {
+				class = r.Error.Class
+				if class != c.class {
+					t.Errorf("%s (stream: %v): got %s, want %s", c.body, stream, class, c.class)
+				}
+			} else if r.Text != c.text || c.class != "" {
+				t.Errorf("%s (stream: %v): got %q, want %q", c.body, stream, r.Text, c.text)
+			}
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 // tables in rules.go.
 func Classify(a Answer, request []byte) *Error {
 	s := &signal{status: a.Status, header: a.Header, at: a.At, request: request}
+	s.readHeader()
 	if a.Status >= 200 && a.Status < 300 {
 		if !s.readReply(a.Body) {
 			return s.unusable(a.Body)
@@ -49,6 +50,8 @@ func (s *signal) error() *Error {
 		Status: s.status, Type: clip(clean(s.typ), 200), Code: clip(clean(s.code), 200),
 		Message: s.message(), RequestID: clip(s.requestID(), 200),
 	}
+	e.Content = v.scope == ItemOnly || s.quoting
+	e.Concurrent = v.scope == Passing && v.class == RateLimited && s.meets(&concurrent)
 	switch {
 	case v.class == SpendCap:
 		e.Regain = s.regained()
@@ -120,6 +123,9 @@ func (s *signal) meets(r *rule) bool {
 		if s.has(u) || strings.Contains(s.text(), u) {
 			return false
 		}
+	}
+	if len(r.also) > 0 && !slices.ContainsFunc(r.also, s.has) {
+		return false
 	}
 	if r.plain && !s.plain || r.unhinted && s.hinted() || r.named && !s.namesModel() {
 		return false

@@ -4,26 +4,35 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 )
 
-// has says whether one of the answer's codes is word. One out of JSON inside a
+// has says whether one of the answer's codes is word, however it is written:
+// rate_limit_exceeded, RateLimitExceeded, RATE-LIMIT-EXCEEDED. One out of JSON inside a
 // message counts only if the request does not hold it: servers quote the user.
 func (s *signal) has(word string) bool {
 	prefix, open := strings.CutSuffix(word, "*")
-	match := func(w string) bool { return w == word || open && strings.HasPrefix(w, prefix) }
-	for _, w := range s.words {
-		if match(w) {
-			return true
-		}
+	same := squash(word)
+	match := func(w string) bool { return open && strings.HasPrefix(w, prefix) || !open && squash(w) == same }
+	if slices.ContainsFunc(s.words, match) {
+		return true
 	}
-	for _, w := range s.inner {
-		if match(w) && !s.quotes(w) {
-			return true
+	return slices.ContainsFunc(s.inner, func(w string) bool { return match(w) && !s.quotes(w) })
+}
+
+// squash drops what differs between ways to write a name.
+func squash(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch r {
+		case '_', '-', '.', ' ':
+			return -1
 		}
-	}
-	return false
+		return unicode.ToLower(r)
+	}, name)
 }
 
 // says looks for a phrase in the messages.
@@ -31,13 +40,8 @@ func (s *signal) says(phrase string) bool {
 	return strings.Contains(s.text(), phrase) && !s.quotes(phrase)
 }
 
-// text is all messages in lower case.
-func (s *signal) text() string {
-	if s.lowered == "" && len(s.texts) > 0 {
-		s.lowered = strings.ToLower(strings.Join(s.texts, "\n"))
-	}
-	return s.lowered
-}
+// text is all messages in lower case, in their own words.
+func (s *signal) text() string { return s.said.String() }
 
 // quotes says whether a phrase stands in the item's own request, so that a
 // message with it may be an echo.
@@ -47,7 +51,7 @@ func (s *signal) quotes(phrase string) bool {
 	}
 	if s.own == nil {
 		own := string(bytes.ToLower(s.request))
-		if strings.Contains(own, `\u00`) {
+		if strings.Contains(own, `\u`) {
 			own = unescape(own)
 		}
 		s.own = &own
@@ -55,19 +59,20 @@ func (s *signal) quotes(phrase string) bool {
 	return strings.Contains(*s.own, phrase)
 }
 
-// unescape resolves the JSON escapes of ASCII letters: some encoders write them.
+// unescape resolves the JSON escapes of characters: some encoders write all but ASCII
+// in that way. Text is in lower case, and so is the result.
 func unescape(v string) string {
 	var b strings.Builder
 	b.Grow(len(v))
 	for {
-		i := strings.Index(v, `\u00`)
+		i := strings.Index(v, `\u`)
 		if i < 0 || i+6 > len(v) {
 			b.WriteString(v)
 			return strings.ToLower(b.String())
 		}
 		b.WriteString(v[:i])
-		if n, err := strconv.ParseUint(v[i+4:i+6], 16, 8); err == nil && n < 0x80 {
-			b.WriteByte(byte(n))
+		if n, err := strconv.ParseUint(v[i+2:i+6], 16, 16); err == nil && !utf16.IsSurrogate(rune(n)) {
+			b.WriteRune(rune(n))
 		} else {
 			b.WriteString(v[i : i+6])
 		}

@@ -3,6 +3,7 @@ package provider
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,7 +125,7 @@ func TestClassifyObject(t *testing.T) {
 func TestPhrasesAreFitForComparison(t *testing.T) {
 	for _, rules := range [][]rule{exceptions, money, never, reach, passing} {
 		for _, r := range rules {
-			for _, sign := range append(append(append([]string{}, r.words...), r.phrases...), r.unless...) {
+			for _, sign := range slices.Concat(r.words, r.phrases, r.unless, r.also) {
 				if sign != strings.ToLower(sign) || strings.ContainsAny(sign, "\"\\/<>&\n") {
 					t.Errorf("got the sign %q, want lower case without what JSON escapes", sign)
 				}
@@ -157,7 +158,8 @@ func TestHints(t *testing.T) {
 		"limit 5s. try again later":             0,
 		"retry in 1s, or retry after 2 seconds": 2 * time.Second,
 	} {
-		s := &signal{texts: []string{text}}
+		s := &signal{}
+		s.addText(text)
 		if got := s.hint(); got != want {
 			t.Errorf("%s: got %v, want %v", text, got, want)
 		}

@@ -32,8 +32,8 @@ func (s *signal) hint() time.Duration {
 // RetryInfo), or a moment in epoch milliseconds among quoted headers (OpenRouter).
 func (s *signal) collectWaits(v map[string]any, inner bool) {
 	var d time.Duration
-	d = max(d, seconds(text(v["retry_after"])), seconds(text(v["retry_after_seconds"])))
-	switch delay := v["retryDelay"].(type) {
+	d = max(d, seconds(text(v["retryafter"])), seconds(text(v["retryafterseconds"])))
+	switch delay := v["retrydelay"].(type) {
 	case string:
 		if n, ok := strings.CutSuffix(delay, "s"); ok {
 			d = max(d, seconds(n))

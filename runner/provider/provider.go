@@ -206,6 +206,12 @@ type Error struct {
 	NoShrink bool
 	// Patient: begin the backoff at 5 s rather than 0.5 s.
 	Patient bool
+	// Concurrent: too many requests at once, not too many in a time. The limit is what
+	// is wrong, and Hint concerns this item alone.
+	Concurrent bool
+	// Content: the failure comes from what the item asks or what the model wrote for it,
+	// so it says nothing about the server, also with a 5xx.
+	Content bool
 
 	Status    int // HTTP status, or the status that an error in a 200 names
 	Type      string

@@ -12,6 +12,7 @@ type rule struct {
 	plain    bool     // only if the body is not JSON: it comes from something before the API
 	unhinted bool     // only if nothing asks for a wait
 	unless   []string // words or phrases that rule it out
+	also     []string // words of which one is needed beside the sign
 	verdict
 }
 
@@ -53,6 +54,11 @@ var (
 
 // exceptions look like money but stop nothing else.
 var exceptions = []rule{
+	// DashScope says a throttle in OpenAI's words for an empty account.
+	{words: []string{"throttling", "throttling.*"}, phrases: []string{"error-code#token-limit", "error-code#rate-limit", "allocated quota exceeded"}, verdict: throttle},
+	{also: []string{"insufficient_quota", "quota_exceeded", "exceeded_current_quota_error"},
+		phrases: []string{"per minute", "per second", "(tpm)", "(rpm)", "(rps)", "rate limit", "too many requests", "slow down"},
+		unless:  []string{"credit", "balance", "spend", "budget", "recharge", "top up"}, verdict: throttle},
 	{words: []string{"openrouter_in_flight_budget", "in_flight_budget"}, verdict: throttle},
 	{words: []string{"weight_exceeds_budget"},
 		phrases: []string{"requires more credits, or fewer", "can only afford"}, verdict: hopeless},
@@ -62,6 +68,13 @@ var exceptions = []rule{
 // messages too, since gateways put a provider's error into a string of their own.
 var money = []rule{
 	{words: moneyWords, phrases: moneyWords, verdict: spent},
+	{words: []string{"arrearage", "insufficient_balance", "insufficient_credits", "insufficient_credit", "insufficient_funds",
+		"insufficient_user_quota", "insufficient_account_balance", "balance_insufficient", "not_enough_balance", "not_enough_credits",
+		"balance_not_enough", "no_credits", "out_of_credits", "credits_exhausted", "credit_exhausted", "balance_exhausted", "account_overdue*",
+		"accountoverdue*", "overdue", "overdue_payment", "payment_overdue", "payment_failed", "exceeded_current_quota_error",
+		"spend_limit*", "spending_limit*", "usage_limit_exceeded_for_billing", "pre_consume_token_quota_failed",
+		"minimax_1008", "1113"}, verdict: spent},
+	{statuses: []int{400, 402, 403}, words: []string{"30001"}, verdict: spent}, // SiliconFlow
 	{words: []string{"payment_required", "linked_organization_*", "user_profile_billing*", "user_profile_not_billable"},
 		verdict: spent},
 	{phrases: []string{
@@ -69,18 +82,41 @@ var money = []rule{
 		"reached your specified api usage limits",
 		"reached your specified workspace api usage limits",
 		"credit balance is too low",
-		"insufficient balance",
-		"insufficient credits", "used all available credits", "have any credits",
+		"insufficient balance", "insufficient account balance", "balance is insufficient", "balance insufficient", "balance not enough",
+		"balance is not enough", "not enough balance", "not enough credit", "insufficient funds", "insufficient credit",
+		"credit balance exhausted", "balance exhausted", "balance is exhausted", "credits exhausted", "credits are exhausted", "credit exhausted",
+		"credits have been exhausted", "out of credits", "ran out of credit", "run out of credit", "no credits left", "no credits remaining",
+		"no remaining credits", "zero balance", "negative balance", "balance is zero", "balance is negative", "user quota is not enough",
+		"account is in good standing", "overdue payment", "payment is overdue", "unpaid invoice", "outstanding invoice", "in arrears",
+		"please recharge", "recharge your account", "top up your", "please top up", "add funds", "add more credits", "purchase more credits",
+		"used all available credits", "have any credits",
 		"prepayment credits are depleted",
 		"monthly spend limit", "monthly spending limit", "spend limit", "spending limit", "spend cap", "spending cap",
 		"billing hard limit",
 		"check your billing details",
 		"budget has been exceeded", "crossed budget", "budget limit exceeded", "exceededbudget", "over budget",
 	}, verdict: spent},
+	{phrases: []string{"using a trial key"}, unless: []string{"minute"}, verdict: spent}, // Cohere: 1000 calls a month
+	{phrases: otherTongues, verdict: spent},
+	{phrases: []string{"check your plan and billing"}, also: []string{"exceeded_current_quota_error", "insufficient_quota"}, verdict: spent},
 	// Gemini says the same of a quota per minute.
 	{phrases: []string{"exceeded your current quota"},
 		unless: []string{"resource_exhausted", "quota exceeded for metric", "rate_limit_exceeded"}, verdict: spent},
 	{statuses: []int{402}, verdict: spent},
+}
+
+// otherTongues say that there is no money left.
+var otherTongues = []string{
+	"余额不足", "余额已用尽", "欠费", "请充值", "額度不足", "额度不足", "额度已用", "餘額不足", "账户余额", "资源包已用尽", // Chinese
+	"残高不足", "残高が不足", "クレジットが不足", "クレジット不足", "利用上限額", // Japanese
+	"잔액이 부족", "잔액 부족", "크레딧이 부족", "크레딧 부족", // Korean
+	"guthaben reicht nicht", "nicht genügend guthaben", "unzureichendes guthaben", "guthaben aufgebraucht", "guthaben ist aufgebraucht",
+	"solde insuffisant", "crédit insuffisant", "crédits insuffisants", "crédit épuisé", "crédits épuisés",
+	"saldo insuficiente", "saldo insuficient", "créditos insuficientes", "créditos esgotados", "créditos agotados", "fondos insuficientes",
+	"credito insufficiente", "saldo insufficiente", "crediti insufficienti", "credito esaurito",
+	"недостаточно средств", "недостаточный баланс", "баланс исчерпан", "пополните баланс",
+	"yetersiz bakiye", "bakiye yetersiz", "niewystarczające środki", "brak środków", "onvoldoende saldo", "onvoldoende tegoed",
+	"số dư không đủ", "saldo tidak cukup", "saldo tidak mencukupi",
 }
 
 var moneyWords = []string{
@@ -101,13 +137,16 @@ var never = []rule{
 		"request_too_large", "request_body_too_large_after_decoding", "image_dimensions_too_large",
 		"content_filter", "responsibleaipolicyviolation", "content_policy_violation", "invalid_prompt",
 		"bio_policy", "cyber_policy", "misalignment_policy_violation", "data_residency_mismatch", "refusal",
+		"image_*", "invalid_image*", "invalid_base64_image", "unsupported_image*", "empty_image_file", "failed_to_download_image",
+		"file_*", "invalid_file*", "unsupported_file*", "data_inspection_failed", "datainspectionfailed", "sensitive_content", "1301",
+		"minimax_1026", "minimax_1027", "minimax_2013", "baidu_336003",
 		"request_body_encoding_*", "tool_name_conflict", "tool_reference_unresolved", "available_tools_limit_exceeded",
 		"thread_*", "skill_read_blocked_undecryptable", "previous_response_not_found",
 	}, verdict: hopeless},
 	{phrases: []string{
 		"prompt is too long", "input is too long", "maximum context length", "exceeds the context window",
 		"exceeds the available context size", "too large to process", "reduce the length of the messages",
-		"input token count exceeds the maximum",
+		"input token count exceeds the maximum", "input is too long for requested model", "maximum tokens you requested exceed",
 	}, unless: []string{"rate_limit_error", "rate_limit_exceeded"}, verdict: hopeless},
 	{statuses: []int{403}, phrases: []string{
 		"context length", "context window", "input tokens", "tokens exceed", "token count",
@@ -122,7 +161,9 @@ var reach = []rule{
 	{words: []string{"key_model_access_denied", "team_model_access_denied", "user_model_access_denied",
 		"org_model_access_denied", "project_model_access_denied"}, verdict: noModel},
 	{words: []string{"invalid_api_key", "authentication_error", "authentication", "expired_key", "token_not_found_in_db",
-		"auth_error", "unauthenticated", "api_key_invalid", "api_key_expired", "account_deactivated"},
+		"auth_error", "unauthenticated", "api_key_invalid", "api_key_expired", "account_deactivated",
+		"unrecognizedclientexception", "invalidsignatureexception", "expiredtokenexception", "expiredtoken", "missingauthenticationtokenexception",
+		"access_token_expired", "incompletesignature", "incompletesignatureexception", "minimax_1004", "minimax_2049", "baidu_110", "baidu_111"},
 		phrases: []string{"incorrect api key", "api key not valid"}, verdict: badKey},
 	{words: []string{"organization_on_hold", "claude_code_*", "user_profile_required", "cmek_key_disabled",
 		"cmek_key_network_blocked", "unsupported_country_region_territory", "service_disabled", "consumer_suspended",
@@ -133,17 +174,19 @@ var reach = []rule{
 	{statuses: []int{400, 497}, phrases: []string{"http request to an https server", "plain http request was sent to https port"},
 		verdict: verdict{class: Rejected, scope: WholeRun, advice: "write https:// in --base-url"}},
 
-	{words: []string{"model_not_found", "deploymentnotfound", "no_endpoints", "model_deprecated", "model_decommissioned",
+	{words: []string{"model_not_found", "deploymentnotfound", "resourcenotfoundexception", "operationnotsupported", "no_endpoints", "model_deprecated", "model_decommissioned",
 		"region_restricted", "model_not_available", "invalid_model", "model_permission_blocked_*"},
 		phrases: []string{"not found, try pulling it first", "is not a valid model id", "does not have access to model",
-			"model not exist", "invalid model name", "no endpoints found", "not allowed to sample from this model", "must be verified to"}, verdict: noModel},
-	{statuses: []int{404}, words: []string{"notfounderror"}, verdict: noModel},
+			"model not exist", "invalid model name", "no endpoints found", "not allowed to sample from this model", "must be verified to",
+			"on-demand throughput isn", "provided model identifier is invalid", "isn't supported on this route", "publisher model"}, verdict: noModel},
+	{statuses: []int{404}, words: []string{"notfounderror"}, unless: []string{"file not found"}, verdict: noModel},
 	{statuses: []int{404}, phrases: []string{"model:", "does not exist or you do not have access"}, verdict: noModel},
 	{statuses: []int{404}, named: true, verdict: noModel},
 	{statuses: []int{400, 403}, named: true, phrases: []string{"does not exist", "not found", "unknown model"}, verdict: noModel},
-	{words: []string{"quota_per_day", "quota_of_zero"},
+	{statuses: []int{403}, words: []string{"accessdeniedexception"}, verdict: verdict{class: AuthError, scope: WholeLane, advice: adviseModel}},
+	{words: []string{"quota_per_day", "quota_of_zero", "baidu_17", "baidu_19"},
 		verdict: verdict{class: RateLimited, scope: WholeLane, advice: adviseDaily}},
-	{statuses: []int{429}, phrases: []string{"per-day", "per day"}, unhinted: true,
+	{statuses: []int{429}, phrases: []string{"per-day", "per day", "daily request limit", "daily limit", "daily quota"}, unhinted: true,
 		verdict: verdict{class: RateLimited, scope: WholeLane, advice: adviseDaily}},
 
 	{statuses: []int{407}, verdict: verdict{class: AuthError, scope: WholeRun, advice: adviseProxy}},
@@ -166,12 +209,17 @@ var passing = []rule{
 	{words: []string{"service_tier_capacity_exceeded", "3505", "resource_unavailable", "capacity_exceeded"},
 		phrases: []string{"high demand"}, statuses: []int{429},
 		verdict: verdict{class: RateLimited, patient: true}},
+	{words: []string{"servicequotaexceededexception"}, verdict: verdict{class: RateLimited, patient: true}},
+	{words: []string{"modelnotreadyexception"}, verdict: verdict{class: Overloaded, patient: true, noShrink: true}},
+	{words: []string{"serviceunavailableexception"}, verdict: busy},
+	{words: []string{"modeltimeoutexception", "modelerrorexception", "modelstreamerrorexception", "internalserverexception"}, verdict: failing},
 	{statuses: []int{503}, phrases: []string{"high demand"}, verdict: verdict{class: Overloaded, patient: true}},
 	{statuses: []int{503}, words: []string{"unavailable_error"}, phrases: []string{"loading model"},
 		verdict: verdict{class: Overloaded, patient: true, noShrink: true}},
-	{words: []string{"overloaded_error", "server_is_overloaded", "provider_overloaded", "engine_overloaded"}, verdict: busy},
+	{words: []string{"overloaded_error", "server_is_overloaded", "provider_overloaded", "engine_overloaded", "engine_overloaded_error"}, verdict: busy},
 	{words: []string{"rate_limit_error", "rate_limit_exceeded", "throttling_error", "throttlingexception", "slow_down",
-		"ramp_limit_exceeded", "capacity_exhausted", "too_many_requests"}, verdict: throttle},
+		"ramp_limit_exceeded", "capacity_exhausted", "too_many_requests", "too_many_requests_exception", "rate_limit_reached_error", "rate_limited",
+		"max_parallel_requests", "concurrency_limit_exceeded", "minimax_1002", "minimax_1039", "minimax_1041", "baidu_4", "baidu_18"}, verdict: throttle},
 	{phrases: []string{"no healthy deployments"}, statuses: []int{400, 404}, verdict: failing},
 	{statuses: []int{429}, verdict: throttle},
 	{statuses: []int{498}, verdict: verdict{class: Overloaded, patient: true}},
@@ -183,45 +231,53 @@ var passing = []rule{
 	{statuses: []int{525, 526}, verdict: verdict{class: ServerError, noShrink: true, dead: true}},
 }
 
-// statusOf is the status that a code or type names, for errors that come without
-// one of their own: in a 200, in a stream. 0: none.
+// concurrent tells a refusal for too many at once from one for too many in a time.
+var concurrent = rule{
+	words: []string{"max_parallel_requests", "concurrency_limit_exceeded", "concurrent_requests_limit_exceeded", "too_many_concurrent_requests",
+		"concurrency_exceeded", "minimax_1041", "1302", "limit_concurrency"},
+	phrases: []string{"max_parallel_requests", "parallel request", "concurrent", "concurrency", "simultaneous", "too many connections",
+		"in flight", "in-flight", "at the same time", "at once", "并发"},
+}
+
+// statuses are those that a code or type names, for errors that come without one of
+// their own: in a 200, in a stream.
+var statuses = []struct {
+	status int
+	words  []string
+}{
+	{400, []string{"invalid_request_error", "invalid_request", "badrequesterror", "bad_request", "invalid_argument", "failed_precondition",
+		"context_length_exceeded", "exceed_context_size_error", "content_policy_violation", "content_filter", "invalid_prompt", "refusal",
+		"validationexception", "minimax_1026", "minimax_1027", "minimax_2013", "baidu_336003"}},
+	{401, []string{"authentication_error", "authentication", "invalid_api_key", "unauthenticated", "auth_error", "unauthorized",
+		"minimax_1004", "minimax_2049", "baidu_110", "baidu_111"}},
+	{402, []string{"billing_error", "payment_required", "minimax_1008"}},
+	{403, []string{"permission_error", "permission_denied", "region_restricted", "accessdeniedexception", "baidu_6"}},
+	{404, []string{"not_found_error", "not_found", "notfounderror", "model_not_found", "no_endpoints"}},
+	{409, []string{"conflict_error"}},
+	{413, []string{"request_too_large"}},
+	{429, []string{"rate_limit_error", "rate_limit_exceeded", "resource_exhausted", "slow_down", "insufficient_quota", "capacity_exhausted",
+		"too_many_requests", "throttling_error", "throttlingexception", "throttling", "ramp_limit_exceeded", "resource_unavailable", "rate_limited",
+		"minimax_1002", "minimax_1039", "minimax_1041", "baidu_4", "baidu_17", "baidu_18", "baidu_19"}},
+	{499, []string{"cancelled"}},
+	{500, []string{"api_error", "server_error", "internal_server_error", "internalservererror", "internal", "server", "unmapped",
+		"internal_error", "internalserverexception"}},
+	{501, []string{"not_supported_error"}},
+	{502, []string{"provider_unavailable", "bad_gateway"}},
+	{503, []string{"unavailable", "unavailable_error", "service_unavailable_error", "service_unavailable", "server_is_overloaded",
+		"provider_overloaded", "temporarily_unavailable", "serviceunavailableexception"}},
+	{504, []string{"timeout", "timeout_error", "deadline_exceeded", "vector_store_timeout", "minimax_1001"}},
+	{529, []string{"overloaded_error"}},
+}
+
+// statusOf is the status that a code or type names, 0 for none.
 func statusOf(word string) int {
-	switch word {
-	case "invalid_request_error", "invalid_request", "badrequesterror", "invalid_argument", "failed_precondition",
-		"context_length_exceeded", "exceed_context_size_error", "content_policy_violation", "content_filter",
-		"invalid_prompt", "refusal":
-		return 400
-	case "authentication_error", "authentication", "invalid_api_key", "unauthenticated", "auth_error":
-		return 401
-	case "billing_error", "payment_required":
-		return 402
-	case "permission_error", "permission_denied", "region_restricted":
-		return 403
-	case "not_found_error", "not_found", "notfounderror", "model_not_found", "no_endpoints":
-		return 404
-	case "conflict_error":
-		return 409
-	case "request_too_large":
-		return 413
-	case "rate_limit_error", "rate_limit_exceeded", "resource_exhausted", "slow_down", "insufficient_quota",
-		"capacity_exhausted", "too_many_requests", "throttling_error", "ramp_limit_exceeded", "resource_unavailable":
-		return 429
-	case "cancelled":
-		return 499
-	case "api_error", "server_error", "internal_server_error", "internalservererror", "internal", "server", "unmapped",
-		"internal_error":
-		return 500
-	case "not_supported_error":
-		return 501
-	case "provider_unavailable":
-		return 502
-	case "unavailable", "unavailable_error", "service_unavailable_error", "server_is_overloaded", "provider_overloaded",
-		"temporarily_unavailable":
-		return 503
-	case "timeout", "timeout_error", "deadline_exceeded", "vector_store_timeout":
-		return 504
-	case "overloaded_error":
-		return 529
+	short := squash(word)
+	for _, s := range statuses {
+		for _, w := range s.words {
+			if squash(w) == short {
+				return s.status
+			}
+		}
 	}
 	return 0
 }

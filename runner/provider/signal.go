@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -30,8 +31,9 @@ type signal struct {
 	regain    string   // when the cap ends, as a member of its own
 	wait      time.Duration
 
-	lowered string  // texts in lower case, "" until it is asked for
-	own     *string // the request in lower case, nil until it is asked for
+	said    strings.Builder // what the messages say in their own words, in lower case
+	quoting bool            // a message quotes what the model wrote
+	own     *string         // the request in lower case, nil until it is asked for
 }
 
 const (
@@ -54,6 +56,27 @@ func (s *signal) readError(body []byte) {
 		return
 	}
 	s.collect(v, 0, false)
+}
+
+// readHeader takes the error's name where AWS puts it:
+// "ThrottlingException:http://internal…".
+func (s *signal) readHeader() {
+	if kind := first(s.header, "X-Amzn-Errortype"); kind != "" {
+		s.typ = bare(kind)
+		s.addWord(strings.ToLower(s.typ), false)
+	}
+}
+
+// bare is an exception's name without its name space in front and its link behind.
+func bare(name string) string {
+	if !strings.Contains(name, "Exception") {
+		return name
+	}
+	if i := strings.LastIndexByte(name, '#'); i >= 0 {
+		name = name[i+1:]
+	}
+	name, _, _ = strings.Cut(name, ":")
+	return strings.TrimSpace(name)
 }
 
 // readReply looks for an error in a 2xx. Only what is an error's is read: the
@@ -80,39 +103,14 @@ func (s *signal) readReply(body []byte) bool {
 		s.collect(top, 0, false)
 		return true
 	}
-	found := []any{top["error"]}
-	if r, ok := top["response"].(map[string]any); ok {
-		found = append(found, r["error"])
-	}
-	choices, _ := top["choices"].([]any)
-	for _, c := range choices[:min(len(choices), mostMembers)] {
-		if c, ok := c.(map[string]any); ok {
-			found = append(found, c["error"])
-		}
-	}
-	for _, f := range found {
-		if isError(f) {
-			s.id, _ = top["request_id"].(string)
-			s.collect(map[string]any{"error": f}, 0, false)
-			return true
-		}
+	if found := errorIn(top); found != nil {
+		s.id, _ = top["request_id"].(string)
+		s.collect(found, 0, false)
+		return true
 	}
 	if top["status"] == "failed" { // a Responses body that does not say why
 		s.addMessage("the response's status is failed", 0)
 		return true
-	}
-	return false
-}
-
-// isError: some servers send "error": null with every answer.
-func isError(v any) bool {
-	switch v := v.(type) {
-	case string:
-		return v != ""
-	case map[string]any:
-		return len(v) > 0
-	case []any:
-		return len(v) > 0
 	}
 	return false
 }
@@ -184,62 +182,78 @@ func (s *signal) collect(v any, depth int, inner bool) {
 			}
 		}
 	case map[string]any:
-		s.collectCodes(v, inner)
-		s.collectWaits(v, inner)
+		m := squashed(v)
+		s.collectCodes(m, inner)
+		s.collectWaits(m, inner)
 		for _, name := range messageNames {
-			if text, ok := v[name].(string); ok {
+			if text, ok := m[name].(string); ok {
 				s.addMessage(text, depth)
 			}
 		}
 		for _, name := range containerNames {
-			switch v[name].(type) {
+			switch m[name].(type) {
 			case map[string]any, []any:
-				s.collect(v[name], depth+1, inner)
+				s.collect(m[name], depth+1, inner)
 			}
 		}
 	}
 }
 
-// Where errors keep what, over all vendors. An element named input, param or ctx
-// quotes the user and is not among them.
+// squashed is an object by its members' squashed names: error_code, errorCode.
+func squashed(v map[string]any) map[string]any {
+	m := make(map[string]any, len(v))
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if short := squash(name); m[short] == nil {
+			m[short] = v[name]
+		}
+	}
+	return m
+}
+
+// Where errors keep what, over all vendors, as squash writes it. An element named
+// input, param or ctx quotes the user and is not among them.
 var (
-	messageNames   = []string{"message", "msg", "title", "detail", "error", "error_description", "raw"}
+	messageNames = []string{"message", "msg", "title", "detail", "error", "errors", "errordescription", "raw",
+		"statusmsg", "errormsg", "errmsg", "errormessage", "description", "faultstring"}
 	containerNames = []string{"error", "errors", "details", "detail", "message", "metadata", "availability", "innererror",
-		"inner_error", "violations", "response"}
-	codeNames = []string{"error_code", "code", "error_type", "type", "status", "status_code", "reason", "limit_source"}
-	typeNames = []string{"type", "error_type", "status"}
+		"violations", "response", "baseresp", "header", "fault", "status"}
+	codeNames = []string{"errorcode", "code", "errortype", "type", "status", "statuscode", "reason", "limitsource", "errcode", "errno"}
+	typeNames = []string{"type", "errortype", "status"}
 )
 
 // collectCodes takes the members that say what kind of error it is. What the row
 // shows as type and code is the outermost one, but for an error_code: that is the
 // more exact word of Anthropic's details.
-func (s *signal) collectCodes(v map[string]any, inner bool) {
+func (s *signal) collectCodes(m map[string]any, inner bool) {
 	for _, name := range codeNames {
-		word := text(v[name])
+		word := text(m[name])
 		if word == "" || word == "None" || name == "type" && word == "error" {
 			continue
 		}
 		number, err := strconv.Atoi(word)
 		switch {
-		case name == "error_code" && !inner, name == "code" && s.code == "":
+		case name == "errorcode" && !inner, s.code == "" && (name == "code" || name == "statuscode" || name == "errcode" || name == "errno"):
 			s.code = word
 		case slices.Contains(typeNames, name) && s.typ == "" && err != nil:
-			s.typ = word
+			s.typ = bare(word)
 		}
-		s.addWord(strings.ToLower(word), inner)
+		s.addWord(strings.ToLower(bare(word)), inner)
 		if err == nil && !inner && len(s.numbers) < mostMembers {
 			s.numbers = append(s.numbers, number)
 		}
 	}
-	for _, name := range [...]string{"request_id", "instance"} {
-		if id := text(v[name]); s.id == "" {
+	if vendor := vendorOf(m); vendor != "" && !inner { // 1008 says nothing without its vendor
+		s.addWord(vendor+s.code, false)
+	}
+	for _, name := range [...]string{"requestid", "instance"} {
+		if id := text(m[name]); s.id == "" {
 			s.id = id
 		}
 	}
-	if strings.Contains(strings.ToLower(text(v["quotaId"])), "perday") {
+	if strings.Contains(strings.ToLower(text(m["quotaid"])), "perday") {
 		s.addWord("quota_per_day", inner)
 	}
-	if at := text(v["resets_at"]); s.regain == "" {
+	if at := text(m["resetsat"]); s.regain == "" {
 		s.regain = clip(clean(at), 60)
 	}
 }
@@ -260,6 +274,10 @@ func (s *signal) addMessage(m string, depth int) {
 	m = m[:min(len(m), longestText)]
 	wrapped, at := unwrap(m)
 	if wrapped == nil || depth >= deepest {
+		s.addText(m)
+		return
+	}
+	if about := aboutOutput(strings.ToLower(m)); about || !errorShaped(wrapped) { // the model's words, or the user's
 		s.addText(m)
 		return
 	}
@@ -300,8 +318,12 @@ func (s *signal) addText(m string) {
 		}
 	}
 	s.texts = append(s.texts, m)
-	s.lowered = ""
-	low := strings.ToLower(m)
+	low, quoting := ownWords(strings.ToLower(m))
+	s.quoting = s.quoting || quoting
+	if s.said.Len() > 0 {
+		s.said.WriteByte('\n')
+	}
+	s.said.WriteString(low)
 	if tooLargeForLimit(low) && !s.quotes("request too large") {
 		s.addWord("request_too_large_for_limit", false)
 	}

@@ -141,8 +141,10 @@ var answers = []providertest.Answer{
 	{Name: "escaped names, names twice", Call: call,
 		Body:  `{"content":[],"\u0063ontent":[{"t\u0079pe":"te\u0078t","text":"a"}],"stop_reason":"end_turn"}`,
 		Reply: provider.Reply{Text: "a", StopReason: "end_turn"}},
+	{Name: "neither content nor reason", Call: call, Body: `{"content":[],"stop_reason":""}`, Class: provider.InvalidResponse},
+	{Name: "vendor-envelope-200", Call: call, Body: `{"error_code":"INSUFFICIENT_BALANCE","message":"m"}`, Class: provider.SpendCap, Scope: provider.WholeRun},
 	{Name: "half a surrogate pair", Call: call, Body: `{"content":[{"type":"text","text":"a\ud83d"}],"stop_reason":"end_turn"}`,
-		Reply: provider.Reply{Text: "a\ufffd", StopReason: "end_turn"}},
+		Reply: provider.Reply{Text: "a\ufffd", StopReason: "end_turn", Response: []byte(`{"content":[{"type":"text","text":"a\ufffd"}],"stop_reason":"end_turn"}`)}},
 	{Name: "invalid UTF-8", Call: call, Body: "{\"content\":[{\"type\":\"text\",\"text\":\"a\xff\xfe\"}]}",
 		Reply: provider.Reply{Text: "a\ufffd\ufffd", Response: []byte("{\"content\":[{\"type\":\"text\",\"text\":\"a\ufffd\ufffd\"}]}")}},
 

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"encoding/json"
 	"strings"
 
 	"llmbatch/runner/provider"
@@ -20,74 +19,45 @@ func (Provider) Decode(c *provider.Call, a provider.Answer) (provider.Reply, *pr
 	}
 	r := provider.Reply{Response: raw, RequestID: provider.RequestID(a.Header)}
 	var content []byte
-	failure := body.Wrapped(raw)
 	for w := body.Members(raw); w.Next(); {
 		switch string(w.Name) {
-		case "type":
-			if failure == nil && string(w.Value) == `"error"` {
-				failure = raw
-			}
-		case "error":
-			if !body.Null(w.Value) {
-				failure = w.Value
-			}
 		case "model":
 			r.Model = body.Word(w.Value, c.Model)
 		case "content":
 			content = w.Value
 		case "stop_reason":
-			r.StopReason = body.Word(w.Value, "end_turn", "max_tokens", "tool_use", "stop_sequence")
+			r.StopReason = body.Evidence(w.Value)
 		case "usage":
 			r.Usage = usage(w.Value)
 		}
 	}
-	if failure != nil {
-		return provider.Reply{}, body.Failed(a, c, failure, r.Usage)
+	if body.Failure(raw) {
+		return provider.Reply{}, body.Failed(a, c, "an error", r.Usage)
 	}
 	if len(content) == 0 || content[0] != '[' {
-		e := body.Invalid(a, "the answer has no content")
-		e.Usage = r.Usage
-		return provider.Reply{}, e
+		return provider.Reply{}, body.NoAnswer(a, c, "the answer has no content", r.Usage)
 	}
-	var empty bool
-	r.Text, r.Quoted, empty = contentText(content)
-	r.Flag = flag(r.StopReason, empty)
+	text, empty := contentText(content)
+	if empty && r.StopReason == "" {
+		return provider.Reply{}, body.NoAnswer(a, c, "the answer has neither content nor a stop reason", r.Usage)
+	}
+	r.Text, r.Flag = text, flag(r.StopReason, empty)
 	return r, nil
 }
 
-// contentText joins the text blocks; a single one may come as it is written. empty
-// says that there is nothing at all: no text and no block of another type.
-func contentText(content []byte) (text string, quoted json.RawMessage, empty bool) {
+// contentText joins the text blocks. empty says that there is nothing at all: no text
+// and no block of another type.
+func contentText(content []byte) (text string, empty bool) {
 	var texts strings.Builder
-	var only []byte // the text of a single block
-	blocks := 0
 	empty = true
 	for w := body.Elements(content); w.Next(); {
-		var kind, t []byte
-		for m := body.Members(w.Value); m.Next(); {
-			switch string(m.Name) {
-			case "type":
-				kind = m.Value
-			case "text":
-				t = m.Value
-			}
-		}
-		if body.Word(kind, "text") != "text" {
+		if body.Word(body.Member(w.Value, "type"), "text") == "text" {
+			texts.WriteString(body.Text(body.Member(w.Value, "text")))
+		} else {
 			empty = false
-			continue
 		}
-		if blocks++; blocks > 1 {
-			texts.WriteString(body.Text(only))
-		}
-		only = t
 	}
-	if blocks == 1 {
-		text, quoted = body.TextOrQuoted(only)
-	} else {
-		texts.WriteString(body.Text(only))
-		text = texts.String()
-	}
-	return text, quoted, empty && text == "" && len(quoted) <= len(`""`)
+	return texts.String(), empty && texts.Len() == 0
 }
 
 // flag marks stop reasons that deserve a look.

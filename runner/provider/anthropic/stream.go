@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,58 +17,45 @@ func (Provider) Assemble(c *provider.Call) provider.Assembler { return &assemble
 // are merged by the names of their members.
 type assembler struct {
 	call    *provider.Call
-	message body.Fields
-	usage   body.Fields
-	blocks  []*block
+	message body.Tree
+	blocks  body.Tree // the content, an array by the blocks' numbers
+	states  map[*body.Tree]*state
 	err     *provider.Error
 }
 
-// block is a content block on its way.
-type block struct {
-	index  int64
-	kind   string
-	fields body.Fields
+// state is what is known of a block beside its members.
+type state struct {
 	input  []byte // of a tool call: the text of its JSON so far
 	closed bool
 }
 
-// maxBlocks is the most content blocks of one message.
-const maxBlocks = 10_000
+// pieces are the rules for a message's members and its blocks. Usage counts are
+// cumulative: a later one takes the place of an earlier one, the others stay.
+var pieces = body.Rules{
+	"stop_reason": body.Last, "stop_sequence": body.Last, "id": body.Last, "model": body.Last, "role": body.Last, "type": body.Keep,
+	"usage": body.Merge, "signature": body.Last,
+}
 
 // Event takes one event. What it is stands in its data; events and members that
 // are not known are let pass.
 func (s *assembler) Event(name string, data []byte) *provider.Error {
-	if s.err != nil || len(data) == 0 && name != "error" {
+	if s.err != nil {
 		return s.err
 	}
-	if len(data) == 0 {
-		data = []byte("{}")
-	}
-	v, err := body.Event(data)
+	v, failure, err := body.Chunk(name, data)
 	switch {
-	case err == nil:
-	case name == "error":
-		s.err = body.StreamFailed(s.call, body.Quote(string(data)), s.used())
-		return s.err
-	case err.Class == provider.Truncated && s.whole():
+	case err != nil && err.Class == provider.Truncated && s.whole():
 		return nil // what was cut is message_stop, which adds nothing
-	default:
+	case err != nil:
 		err.Usage = s.used()
 		s.err = err
-		return err
-	}
-	kind := body.Text(body.Member(v, "type"))
-	if kind == "" {
-		kind = name
-	}
-	failure := body.Member(v, "error")
-	switch {
-	case !body.Null(failure):
+	case failure != nil:
 		s.err = body.StreamFailed(s.call, failure, s.used())
-	case kind == "error" || name == "error":
-		s.err = body.StreamFailed(s.call, v, s.used())
-	default:
-		s.apply(kind, v)
+	case v != nil:
+		if kind := body.Text(body.Member(v, "type")); kind != "" {
+			name = kind
+		}
+		s.apply(name, v)
 	}
 	return s.err
 }
@@ -75,166 +63,127 @@ func (s *assembler) Event(name string, data []byte) *provider.Error {
 func (s *assembler) apply(kind string, v []byte) {
 	switch kind {
 	case "message_start":
-		for w := body.Members(body.Member(v, "message")); w.Next(); {
-			s.top(string(w.Name), w.Value)
-		}
+		s.message.Merge(body.Member(v, "message"), pieces)
 	case "message_delta":
-		for w := body.Members(body.Member(v, "delta")); w.Next(); {
-			s.top(string(w.Name), w.Value)
-		}
+		s.message.Merge(body.Member(v, "delta"), pieces)
 		for w := body.Members(v); w.Next(); {
-			switch string(w.Name) {
-			case "type", "delta":
-			default:
-				s.top(string(w.Name), w.Value)
+			if name := string(w.Name); name != "type" && name != "delta" {
+				s.message.At(name).Add(w.Value, pieces[name], pieces)
 			}
 		}
 	case "content_block_start":
-		b := s.block(v)
-		if b == nil {
-			return
+		if b, _ := s.block(v); b != nil {
+			b.Merge(body.Member(v, "content_block"), pieces)
 		}
-		for w := body.Members(body.Member(v, "content_block")); w.Next(); {
-			b.fields.Set(string(w.Name), w.Value)
-		}
-		b.kind = body.Text(b.fields.Get("type"))
 	case "content_block_delta":
-		if b := s.block(v); b != nil {
-			b.delta(body.Member(v, "delta"))
+		if b, st := s.block(v); b != nil {
+			st.delta(b, body.Member(v, "delta"))
 		}
 	case "content_block_stop":
-		if b := s.block(v); b != nil {
-			b.closed = true
+		if _, st := s.block(v); st != nil {
+			st.closed = true
 		}
-	}
-}
-
-// top sets a member of the message. Usage counts are cumulative: a later one
-// takes the place of an earlier one, and those that are not repeated stay.
-func (s *assembler) top(name string, v []byte) {
-	switch name {
-	case "usage":
-		for w := body.Members(v); w.Next(); {
-			if !body.Null(w.Value) || s.usage.Get(string(w.Name)) == nil {
-				s.usage.Set(string(w.Name), w.Value)
-			}
-		}
-		s.message.Set(name, []byte("{}"))
-	case "content":
-		s.message.Set(name, []byte("[]"))
-	default:
-		s.message.Set(name, v)
 	}
 }
 
 // block returns the block that an event speaks of, a new one if need be. Where
 // there are too many it is nil, and the stream has failed.
-func (s *assembler) block(v []byte) *block {
-	index := body.Int(body.Member(v, "index"))
-	for i := len(s.blocks) - 1; i >= 0; i-- {
-		if s.blocks[i].index == index {
-			return s.blocks[i]
-		}
-	}
-	if len(s.blocks) >= maxBlocks {
+func (s *assembler) block(v []byte) (*body.Tree, *state) {
+	b := s.blocks.Element(body.Int(body.Member(v, "index")))
+	if b == nil {
 		s.err = body.Invalid(provider.Answer{Status: 200}, "the stream has too many content blocks")
 		s.err.Usage = s.used()
-		return nil
+		return nil, nil
 	}
-	b := &block{index: index}
-	at := len(s.blocks)
-	for at > 0 && s.blocks[at-1].index > index {
-		at--
+	st := s.states[b]
+	if st == nil {
+		if s.states == nil {
+			s.states = map[*body.Tree]*state{}
+		}
+		st = &state{}
+		s.states[b] = st
 	}
-	s.blocks = append(s.blocks, nil)
-	copy(s.blocks[at+1:], s.blocks[at:])
-	s.blocks[at] = b
-	return b
+	return b, st
 }
 
-// delta adds a piece to the block.
-func (b *block) delta(v []byte) {
+// delta adds a piece to the block b.
+func (st *state) delta(b *body.Tree, v []byte) {
 	switch body.Word(body.Member(v, "type"), "text_delta", "input_json_delta", "thinking_delta") {
 	case "input_json_delta":
-		b.input = body.AppendText(b.input, body.Member(v, "partial_json"))
-	case "signature_delta":
-		if sig := body.Member(v, "signature"); sig != nil {
-			b.fields.Set("signature", sig)
-		}
+		st.input = body.AppendText(st.input, body.Member(v, "partial_json"))
 	case "citations_delta":
 		if c := body.Member(v, "citation"); c != nil {
-			b.fields.Extend("citations", body.List(c))
+			b.At("citations").Add(body.List(c), body.Grow, nil)
 		}
 	default:
 		for w := body.Members(v); w.Next(); {
-			if string(w.Name) != "type" {
-				b.fields.Extend(string(w.Name), w.Value)
+			if name := string(w.Name); name != "type" {
+				b.At(name).Add(w.Value, pieces[name], pieces)
 			}
 		}
 	}
 }
 
-// json is the block as the non-streaming API sends it.
-func (b *block) json() []byte {
-	if len(b.input) > 0 {
-		input := b.input
-		if !jsontext.Value(input).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
-			// A limit on the output may end a tool call anywhere; the API's guide to
-			// streamed tool calls wraps what can't be parsed in this way.
-			input = body.Build(nil, body.Field{Name: "INVALID_JSON", Value: body.Quote(string(input))})
-		}
-		b.fields.Set("input", input)
+// end gives a tool call its input, as the non-streaming API sends it.
+func (st *state) end(b *body.Tree) {
+	if len(st.input) == 0 {
+		return
 	}
-	return b.fields.JSON()
+	input := st.input
+	if !jsontext.Value(input).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
+		// A limit on the output may end a tool call anywhere; the API's guide to
+		// streamed tool calls wraps what can't be parsed in this way.
+		input = body.Build(nil, body.Field{Name: "INVALID_JSON", Value: body.Quote(string(input))})
+	}
+	b.At("input").Set(bytes.TrimSpace(input))
 }
 
 // Finish returns the message. Its stop reason is the evidence that it is whole;
 // how the connection ended after that does not matter.
 func (s *assembler) Finish(clean bool) (json.RawMessage, *provider.Error) {
-	if s.err != nil {
+	switch {
+	case s.err != nil:
 		return nil, s.err
+	case !s.whole() && clean:
+		return nil, body.CutShort("the stream ended without a stop reason", s.used())
+	case !s.whole():
+		return nil, body.CutShort("the stream was cut before a stop reason", s.used())
 	}
-	if !s.whole() {
-		msg := "the stream ended without a stop reason"
-		if !clean {
-			msg = "the stream was cut before a stop reason"
-		}
-		return nil, body.CutShort(msg, s.used())
+	for b, st := range s.states {
+		st.end(b)
 	}
-	blocks := make([][]byte, len(s.blocks))
-	for i, b := range s.blocks {
-		blocks[i] = b.json()
+	content := s.blocks.JSON()
+	if content == nil {
+		content = []byte("[]")
 	}
-	s.message.Set("content", body.List(blocks...))
-	if s.message.Get("usage") != nil {
-		s.message.Set("usage", s.usage.JSON())
-	}
-	return body.Event(s.message.JSON())
+	s.message.At("content").Set(content)
+	return body.Answer(provider.Answer{Status: 200, Body: s.message.JSON()})
 }
 
 // whole says that the evidence is there.
-func (s *assembler) whole() bool { return !body.Null(s.message.Get("stop_reason")) }
+func (s *assembler) whole() bool { return body.Evidence(s.message.Get("stop_reason")) != "" }
 
 // Partial tells what arrived. It may be continued while a text block is the last
 // one, after nothing but text and thinking that has ended.
 func (s *assembler) Partial() (text string, u provider.Usage, continuable bool) {
 	var t []byte
-	continuable = len(s.blocks) > 0 && s.blocks[len(s.blocks)-1].kind == "text"
-	for _, b := range s.blocks {
-		switch b.kind {
+	kind := ""
+	continuable = true
+	for _, b := range s.blocks.Elements() {
+		switch kind = body.Text(b.Get("type")); kind {
 		case "text":
-			t = body.AppendText(t, b.fields.Get("text"))
+			t = body.AppendText(t, b.Get("text"))
 		case "thinking", "redacted_thinking":
-			continuable = continuable && b.closed
+			continuable = continuable && s.states[b].closed
 		default:
 			continuable = false
 		}
 	}
 	text = string(t)
-	return text, s.used(), continuable && body.Arrived(text) != ""
+	return text, s.used(), continuable && kind == "text" && body.Arrived(text) != ""
 }
 
-func (s *assembler) used() provider.Usage { return usage(s.usage.JSON()) }
+func (s *assembler) used() provider.Usage { return usage(s.message.Get("usage")) }
 
 // Continue asks for the rest of a message. A message whose form is bound by a
 // schema can't be continued, and a prefill goes with no thinking.

@@ -37,11 +37,10 @@ var soFar = provider.Usage{InputTokens: 5, OutputTokens: 1, CacheReadTokens: 3, 
 
 var streams = []providertest.Stream{
 	{
-		Name:    "text",
-		Call:    call,
-		Events:  events(start, ping, textOpen, hello, ping, world, close0, ended),
-		After:   events(stop),
-		Unclean: true,
+		Name:   "text",
+		Call:   call,
+		Events: events(start, ping, textOpen, hello, ping, world, close0, ended),
+		After:  events(stop),
 		Whole: `{"id":"msg_1","type":"message","role":"assistant","model":"claude-x",` +
 			`"content":[{"type":"text","text":"Hello \ud83d\ude00\n\"w\" "}],"stop_reason":"end_turn","stop_sequence":null,` +
 			`"usage":{"input_tokens":5,"cache_read_input_tokens":3,"output_tokens":12}}`,
@@ -63,8 +62,7 @@ var streams = []providertest.Stream{
 			`{"type":"content_block_start","index":3,"content_block":{"type":"novel","verse":"a"}}`,
 			`{"type":"content_block_delta","index":3,"delta":{"type":"novel_delta","verse":"b","n":1}}`,
 			`{"type":"message_delta","delta":{"stop_reason":"tool_use","container":{"id":"c"}},"usage":{"output_tokens":3}}`),
-		After:   events(`{"type":"message_delta","delta":{},"usage":{"output_tokens":4},"context_management":{"applied":[]}}`, stop),
-		Unclean: true,
+		After: events(`{"type":"message_delta","delta":{},"usage":{"output_tokens":4},"context_management":{"applied":[]}}`, stop),
 		Whole: `{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[` +
 			`{"type":"thinking","thinking":"hm","signature":"c2ln"},{"type":"tool_use","id":"t1","name":"f","input":{"a":[1,2.50]}},` +
 			`{"type":"text","text":"x","citations":[{"cited_text":"a"},{"cited_text":"b"}]},{"type":"novel","verse":"ab","n":1}],` +
@@ -76,7 +74,6 @@ var streams = []providertest.Stream{
 		Call: call,
 		Events: events(start, textOpen, toolOpen, toolPart,
 			`{"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"output_tokens":9}}`),
-		Unclean: true,
 		Whole: `{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[{"type":"text","text":""},` +
 			`{"type":"tool_use","id":"t1","name":"f","input":{"INVALID_JSON":"{\"a\":[1,"}}],"stop_reason":"max_tokens",` +
 			`"stop_sequence":null,"usage":{"input_tokens":5,"cache_read_input_tokens":3,"output_tokens":9}}`,
@@ -86,8 +83,7 @@ var streams = []providertest.Stream{
 		Call: call,
 		Events: events(start, `{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"category":"bio"}},`+
 			`"usage":{"output_tokens":2}}`),
-		After:   events(stop),
-		Unclean: true,
+		After: events(stop),
 		Whole: `{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[],"stop_reason":"refusal",` +
 			`"stop_sequence":null,"stop_details":{"category":"bio"},` +
 			`"usage":{"input_tokens":5,"cache_read_input_tokens":3,"output_tokens":2}}`,
@@ -108,7 +104,18 @@ var streams = []providertest.Stream{
 	{Name: "error without data", Call: call, Events: "event: error\n\n", Class: provider.ServerError},
 	{Name: "error in words", Call: call, Events: "event: error\ndata: upstream connect error\n\n", Class: provider.ServerError},
 	{Name: "error without a name", Call: call, Events: "data: {\"error\":\"broke\"}\n\n", Class: provider.ServerError},
-	{Name: "no JSON", Call: call, Events: events(start) + "data: hello\n\n", Class: provider.InvalidResponse, Usage: soFar},
+	{Name: "broken JSON", Call: call, Events: events(start) + "data: {hello\n\n", Class: provider.InvalidResponse, Usage: soFar},
+	{
+		Name: "data-keepalive, and placeholders after the reason", Call: call,
+		Events: "data: : keepalive\n\ndata: null\n\n" + events(start, textOpen, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}`, ended),
+		After:  "data: [done]\n\n" + events(`{"type":"message_delta","delta":{"stop_reason":null}}`, `{"type":"message_delta","delta":{"stop_reason":""}}`, stop),
+		Whole: `{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn",` +
+			`"stop_sequence":null,"usage":{"input_tokens":5,"cache_read_input_tokens":3,"output_tokens":12}}`,
+	},
+	{Name: "empty-finish-reason", Call: call, Events: events(start, textOpen, hello, `{"type":"message_delta","delta":{"stop_reason":""}}`, stop),
+		Class: provider.Truncated, Usage: soFar},
+	{Name: "empty-finish-reason: null in words", Call: call, Events: events(start, textOpen, hello, `{"type":"message_delta","delta":{"stop_reason":"null"}}`),
+		Class: provider.Truncated, Usage: soFar},
 	// A part of a tool call or of thinking can't be gone on with.
 	{Name: "inside a tool call", Call: call, Events: events(start, textOpen, hello, close0, toolOpen, toolPart),
 		Class: provider.Truncated, Usage: soFar, Check: true, Text: "Hello \ufffd"},

@@ -2,12 +2,12 @@ package body
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,16 +20,22 @@ var bom = []byte("\xef\xbb\xbf")
 
 // Answer returns the body of a 2xx answer as one compact, valid JSON object or
 // array (in which some gateways wrap an error).
-// Blank lines and a byte order mark before it are skipped; the bytes of a body
-// that is already compact are used, not copied. Invalid bytes become U+FFFD;
-// escapes of lone surrogates stay as they were written.
+// Blank lines and a byte order mark before it are skipped, and so are what is left of
+// a stream behind it (data: [DONE]). The bytes of a body that is already compact are
+// used, not copied. Invalid bytes and escapes of lone surrogates become U+FFFD.
 //
 // A body that ends too early is Truncated, as is one of white space alone, which
 // queueing servers send to keep a connection alive. Anything else is
 // InvalidResponse.
 func Answer(a provider.Answer) (json.RawMessage, *provider.Error) {
+	b, err := whole(a)
+	return paired(b), err
+}
+
+// whole is Answer for a piece of a stream, in which half a pair of surrogates may stand.
+func whole(a provider.Answer) (json.RawMessage, *provider.Error) {
 	b := trimLeft(bytes.TrimPrefix(a.Body, bom))
-	b = bytes.TrimRight(bytes.TrimPrefix(b, bom), " \n\r\t")
+	b = withoutEvents(bytes.TrimPrefix(b, bom))
 	switch {
 	case len(a.Body) == 0:
 		return nil, Invalid(a, "the answer is empty")
@@ -52,6 +58,69 @@ func Answer(a provider.Answer) (json.RawMessage, *provider.Error) {
 		return nil, err
 	}
 	return compact(b), nil
+}
+
+// withoutEvents takes the lines of an event stream that carry nothing off the end of a
+// whole answer. No JSON has a line break inside a string, so none of it is lost.
+func withoutEvents(b []byte) []byte {
+	for {
+		b = bytes.TrimRight(b, " \n\r\t")
+		at := bytes.LastIndexByte(b, '\n') + 1
+		field, value, found := bytes.Cut(b[at:], []byte(":"))
+		if at == 0 || !found || bytes.HasPrefix(bytes.TrimSpace(value), []byte("{")) {
+			return b
+		}
+		switch string(field) {
+		case "data", "event", "":
+			b = b[:at]
+		default:
+			return b
+		}
+	}
+}
+
+// paired replaces escapes of surrogates that are no pair (\ud83d alone) by U+FFFD's:
+// they stand for no character, and many readers refuse them. It returns b itself where
+// there are none.
+func paired(b []byte) []byte {
+	if !bytes.Contains(b, []byte(`\ud`)) && !bytes.Contains(b, []byte(`\uD`)) {
+		return b
+	}
+	var out []byte
+	for i := 0; i+1 < len(b); i++ {
+		if b[i] != '\\' {
+			continue
+		}
+		if b[i+1] != 'u' {
+			i++
+			continue
+		}
+		switch r := escape(b[i:]); {
+		case !utf16.IsSurrogate(r):
+			i += 5
+		case utf16.DecodeRune(r, escape(b[min(i+6, len(b)):])) != utf8.RuneError:
+			i += 11
+		default:
+			if out == nil {
+				out = bytes.Clone(b)
+			}
+			copy(out[i:], `\ufffd`)
+			i += 5
+		}
+	}
+	if out != nil {
+		return out
+	}
+	return b
+}
+
+// escape returns the code unit of a \uXXXX that b begins with, 0 if there is none.
+func escape(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0
+	}
+	n, _ := strconv.ParseUint(string(b[2:6]), 16, 16)
+	return rune(n)
 }
 
 // checkSyntax tells a body that was cut from one that is no JSON.
@@ -94,32 +163,6 @@ func cut(a provider.Answer, msg string) *provider.Error {
 	e := Invalid(a, msg)
 	e.Class = provider.Truncated
 	return e
-}
-
-// Failed is what an error inside a whole 2xx answer means, its headers included:
-// raw is the error's object, or whatever stands in its place. Where it names no
-// status it is the server's fault.
-func Failed(a provider.Answer, c *provider.Call, raw json.RawMessage, u provider.Usage) *provider.Error {
-	e := provider.Classify(a, c.Body)
-	if e.Class == provider.InvalidResponse || e.Class == provider.Truncated {
-		// No error object: the answer says by another member that it has failed.
-		e = provider.ClassifyObject(raw, http.StatusInternalServerError, c.Body)
-		e.RequestID = cmp.Or(e.RequestID, provider.RequestID(a.Header))
-	}
-	e.Usage = u
-	return e
-}
-
-// Wrapped returns the error in the first element of an array, nil if there is none.
-func Wrapped(array []byte) []byte {
-	w := Elements(array)
-	if !w.Next() {
-		return nil
-	}
-	if v := Member(w.Value, "error"); !Null(v) {
-		return v
-	}
-	return nil
 }
 
 // compact drops the white space between the tokens of valid JSON.

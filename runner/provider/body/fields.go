@@ -10,110 +10,40 @@ import (
 	"llmbatch/runner/provider"
 )
 
-// Fields is an object that is put together from the pieces of a stream. Its
-// members keep the order in which they came. The zero value is empty.
-//
-// It has at most 1,000 members, more than any API sends; further ones are dropped.
-// Strings grow by their escaped text, so that a surrogate pair whose halves came
-// in two pieces is whole again.
-type Fields struct {
-	list []entry
-}
-
-type entry struct {
-	name string
-	// value lacks its last byte, a quote or a bracket, while open is not 0.
-	value []byte
-	open  byte
-}
-
-func (f *Fields) find(name string) *entry {
-	for i := range f.list {
-		if f.list[i].name == name {
-			return &f.list[i]
+// Chunk reads an event of a stream. v is its object, nil where the event holds none
+// and is passed over: a gateway's comment, null, [DONE]. failure is the error in it,
+// nil if there is none. An *Error says that the event was cut or is no JSON.
+func Chunk(name string, data []byte) (v, failure []byte, err *provider.Error) {
+	data = bytes.TrimSpace(data)
+	if len(data) == 0 || data[0] != '{' && !bytes.HasPrefix(data, []byte("[{")) {
+		if name == "error" {
+			return nil, Quote(string(data)), nil
 		}
+		return nil, nil, nil
 	}
-	return nil
-}
-
-const maxFields = 1000
-
-// Set gives the member a copy of the value, in the place that it has.
-func (f *Fields) Set(name string, value []byte) {
-	e := f.find(name)
-	if e == nil {
-		if len(f.list) == maxFields {
-			return
-		}
-		f.list = append(f.list, entry{name: name})
-		e = &f.list[len(f.list)-1]
-	}
-	e.value, e.open = append(e.value[:0], value...), 0
-}
-
-// Extend appends a string to the member's string and an array to its array. Any
-// other value takes the member's place, but null does so only if there is none.
-func (f *Fields) Extend(name string, value []byte) {
-	e := f.find(name)
-	if e == nil || Null(e.value) {
-		f.Set(name, value)
-		return
-	}
-	if Null(value) {
-		return
-	}
-	kind := value[0]
-	if e.value[0] != kind || kind != '"' && kind != '[' || len(value) < 2 {
-		f.Set(name, value)
-		return
-	}
-	if e.open == 0 {
-		e.open = e.value[len(e.value)-1]
-		e.value = e.value[:len(e.value)-1]
-	}
-	inner := value[1 : len(value)-1]
-	if kind == '[' && len(bytes.TrimSpace(inner)) > 0 && len(bytes.TrimSpace(e.value[1:])) > 0 {
-		e.value = append(e.value, ',')
-	}
-	e.value = append(e.value, inner...)
-}
-
-// Get returns the member's value, nil if there is none.
-func (f *Fields) Get(name string) []byte {
-	e := f.find(name)
-	if e == nil {
-		return nil
-	}
-	if e.open == 0 {
-		return e.value
-	}
-	return append(e.value[:len(e.value):len(e.value)], e.open)
-}
-
-// JSON returns the object.
-func (f *Fields) JSON() []byte {
-	size := 2
-	for _, e := range f.list {
-		size += len(e.name) + len(e.value) + 5
-	}
-	out := append(make([]byte, 0, size), '{')
-	for _, e := range f.list {
-		out = appendMember(out, e.name, e.value)
-		if e.open != 0 {
-			out = append(out, e.open)
-		}
-	}
-	return append(out, '}')
-}
-
-// Event returns the data of a stream's event as valid, compact JSON; an *Error
-// says that the event was cut or is none.
-func Event(data []byte) (json.RawMessage, *provider.Error) {
-	v, err := Answer(provider.Answer{Status: 200, Body: data})
-	if err != nil {
+	raw, err := whole(provider.Answer{Status: 200, Body: data})
+	switch {
+	case err != nil && name == "error":
+		return nil, Quote(string(data)), nil
+	case err != nil:
 		err.Message = "in the stream: " + err.Message
+		return nil, nil, err
+	case Failure(raw) || name == "error":
+		return raw, raw, nil
+	case raw[0] == '[':
+		return nil, nil, nil
 	}
-	return v, err
+	return raw, nil, nil
+}
+
+// Evidence returns a reason for the end of an answer, "" where it is none: absent,
+// empty or "null", as servers write that have none yet.
+func Evidence(v []byte) string {
+	reason := Word(v, "stop", "end_turn", "length", "max_tokens", "tool_calls", "tool_use", "content_filter", "stop_sequence")
+	if reason == "null" {
+		return ""
+	}
+	return reason
 }
 
 // CutShort is the error of a stream that ended without what makes it an answer.

@@ -1,7 +1,7 @@
 package openai
 
 import (
-	"encoding/json"
+	"cmp"
 	"strings"
 
 	"llmbatch/runner/provider"
@@ -17,24 +17,23 @@ func (Provider) Decode(c *provider.Call, a provider.Answer) (provider.Reply, *pr
 	if err != nil {
 		return provider.Reply{}, err
 	}
-	top := readTop(raw, c.Model)
-	if top.failure != nil {
-		return provider.Reply{}, body.Failed(a, c, top.failure, top.usage)
+	t := readTop(raw, c.Model)
+	if t.failed {
+		return provider.Reply{}, body.Failed(a, c, "an error", t.usage)
 	}
 	r := provider.Reply{
-		Model:     top.model,
-		Usage:     top.usage,
+		Model:     t.model,
+		Usage:     t.usage,
 		Response:  raw,
 		RequestID: provider.RequestID(a.Header),
 	}
 	switch c.API {
 	case provider.OpenAIChat:
-		err = chat(&r, top, c, a)
+		err = chat(&r, t, c, a)
 	case provider.OpenAIResponses:
-		err = responses(&r, top, c, a)
+		err = responses(&r, t, c, a)
 	}
 	if err != nil {
-		err.Usage = top.usage
 		return provider.Reply{}, err
 	}
 	return r, nil
@@ -46,23 +45,13 @@ type top struct {
 	incomplete, status []byte
 	model              string
 	usage              provider.Usage
-	failure            []byte // the error, nil if there is none
+	failed             bool
 }
 
-// readTop reads an answer's members. An error in it is one that is not null; a
-// flat object may say of itself that it is one.
 func readTop(raw []byte, model string) top {
-	t := top{failure: body.Wrapped(raw)}
+	t := top{failed: body.Failure(raw)}
 	for w := body.Members(raw); w.Next(); {
 		switch string(w.Name) {
-		case "error":
-			if !body.Null(w.Value) {
-				t.failure = w.Value
-			}
-		case "object", "type":
-			if t.failure == nil && string(w.Value) == `"error"` {
-				t.failure = raw
-			}
 		case "model":
 			t.model = body.Word(w.Value, model)
 		case "choices":
@@ -84,7 +73,6 @@ func readTop(raw []byte, model string) top {
 // reason are the reply's; a failure of any of them fails the whole.
 func chat(r *provider.Reply, t top, c *provider.Call, a provider.Answer) *provider.Error {
 	n := 0
-	empty := true
 	for w := body.Elements(t.choices); w.Next(); n++ {
 		var finish, msg []byte
 		for m := body.Members(w.Value); m.Next(); {
@@ -95,54 +83,44 @@ func chat(r *provider.Reply, t top, c *provider.Call, a provider.Answer) *provid
 				msg = m.Value
 			case "error":
 				if !body.Null(m.Value) {
-					return body.Failed(a, c, m.Value, t.usage)
+					return body.Failed(a, c, "an error", t.usage)
 				}
 			}
 		}
-		reason := body.Word(finish, "stop", "length", "tool_calls", "content_filter")
+		reason := body.Evidence(finish)
 		if reason == "error" || reason == "abort" {
-			return body.Failed(a, c, broken("finish_reason "+reason), t.usage)
+			return body.Failed(a, c, "finish_reason "+reason, t.usage)
 		}
 		if len(msg) == 0 || msg[0] != '{' {
-			return body.Invalid(a, "a choice has no message")
+			return body.NoAnswer(a, c, "a choice has no message", t.usage)
 		}
-		if n > 0 {
-			continue
+		text, flag := readMessage(msg)
+		if flag == "empty" && reason == "" {
+			return body.NoAnswer(a, c, "a choice has neither content nor a finish reason", t.usage)
 		}
-		r.StopReason = reason
-		var refused bool
-		r.Text, r.Quoted, refused, empty = readMessage(msg)
-		if refused {
-			r.Flag = "refused"
+		if n == 0 {
+			r.StopReason, r.Text, r.Flag = reason, text, cmp.Or(reasonFlag(reason), flag)
 		}
 	}
 	if n == 0 {
 		// C18: a router's 200 with "choices": [] is no answer.
-		return body.Invalid(a, "the answer has no choices")
-	}
-	switch {
-	case reasonFlag(r.StopReason) != "":
-		r.Flag = reasonFlag(r.StopReason)
-	case r.Flag == "" && empty:
-		r.Flag = "empty"
+		return body.NoAnswer(a, c, "the answer has no choices", t.usage)
 	}
 	return nil
 }
 
-// readMessage takes the text from a chat message: its content, a string, null or
-// a list of parts. empty says that it has neither text nor a tool call.
-func readMessage(msg []byte) (text string, quoted json.RawMessage, refused, empty bool) {
-	empty = true
+// readMessage takes the text from a chat message. The flag is refused, or empty where
+// it has neither text nor a tool call; "" otherwise.
+func readMessage(msg []byte) (text, flag string) {
+	empty := true
 	for w := body.Members(msg); w.Next(); {
 		switch string(w.Name) {
 		case "content":
-			if len(w.Value) > 0 && w.Value[0] == '[' {
-				text, quoted = partsText(w.Value), nil
-			} else {
-				text, quoted = body.TextOrQuoted(w.Value)
-			}
+			text, _ = contentText(w.Value)
 		case "refusal":
-			refused = body.Text(w.Value) != ""
+			if body.Text(w.Value) != "" {
+				flag = "refused"
+			}
 		case "tool_calls":
 			for calls := body.Elements(w.Value); calls.Next(); {
 				empty = false
@@ -151,31 +129,41 @@ func readMessage(msg []byte) (text string, quoted json.RawMessage, refused, empt
 			empty = empty && body.Null(w.Value)
 		}
 	}
-	return text, quoted, refused, empty && text == "" && len(quoted) <= len(`""`)
-}
-
-// partsText joins the texts of a list of parts.
-func partsText(parts []byte) string {
-	var texts []string
-	for w := body.Elements(parts); w.Next(); {
-		if body.Word(body.Member(w.Value, "type"), "text") == "text" {
-			texts = append(texts, body.Text(body.Member(w.Value, "text")))
-		}
+	if flag == "" && empty && text == "" {
+		flag = "empty"
 	}
-	return strings.Join(texts, "")
+	return text, flag
 }
 
-// broken is an error object for an answer that only says that it has failed.
-func broken(reason string) []byte {
-	return body.Build(nil,
-		body.Field{Name: "type", Value: []byte(`"server_error"`)},
-		body.Field{Name: "message", Value: body.Quote("the answer ended with " + reason)})
+// contentText joins the text of a content: a string, a part, or a list of both, among
+// which others (thinking, images) may stand. open says that text is what it ends in.
+func contentText(content []byte) (text string, open bool) {
+	if len(content) > 0 && content[0] != '[' {
+		return partText(content)
+	}
+	var texts strings.Builder
+	for w := body.Elements(content); w.Next(); {
+		text, open = partText(w.Value)
+		texts.WriteString(text)
+	}
+	return texts.String(), open
+}
+
+func partText(part []byte) (text string, ok bool) {
+	if part[0] != '{' {
+		return body.Text(part), part[0] == '"'
+	}
+	switch body.Word(body.Member(part, "type"), "text", "output_text") {
+	case "text", "output_text", "":
+		return body.Text(body.Member(part, "text")), true
+	}
+	return "", false
 }
 
 // reasonFlag marks the finish reasons and incomplete reasons that deserve a look.
 func reasonFlag(reason string) string {
 	switch reason {
-	case "length", "max_output_tokens", "max_messages", "repetition":
+	case "length", "max_output_tokens", "max_messages", "repetition", "MAX_TOKENS":
 		return "truncated"
 	case "content_filter":
 		return "refused"
@@ -187,6 +175,7 @@ func reasonFlag(reason string) string {
 // read from a cache and written to it; a reply's don't.
 func usage(v []byte) provider.Usage {
 	var u provider.Usage
+	var total int64
 	for w := body.Members(v); w.Next(); {
 		if body.Null(w.Value) {
 			continue
@@ -198,6 +187,8 @@ func usage(v []byte) provider.Usage {
 		case "completion_tokens", "output_tokens":
 			u.OutputTokens = body.Int(w.Value)
 			u.Known = true
+		case "total_tokens":
+			total = body.Int(w.Value)
 		case "prompt_tokens_details", "input_tokens_details":
 			for d := body.Members(w.Value); d.Next(); {
 				switch string(d.Name) {
@@ -210,6 +201,9 @@ func usage(v []byte) provider.Usage {
 		case "completion_tokens_details", "output_tokens_details":
 			u.ReasoningTokens = body.Int(body.Member(w.Value, "reasoning_tokens"))
 		}
+	}
+	if u.InputTokens > 0 { // some count reasoning in the total only
+		u.OutputTokens = max(u.OutputTokens, total-u.InputTokens)
 	}
 	u.InputTokens = max(0, u.InputTokens-u.CacheReadTokens-u.CacheWriteTokens)
 	return u

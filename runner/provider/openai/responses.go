@@ -11,6 +11,9 @@ import (
 // answer; the stop reason is the status, or why it is incomplete.
 func responses(r *provider.Reply, t top, c *provider.Call, a provider.Answer) *provider.Error {
 	status := body.Word(t.status, "completed", "incomplete")
+	if status == "null" {
+		status = ""
+	}
 	switch status {
 	case "completed", "":
 		r.StopReason = status
@@ -24,14 +27,19 @@ func responses(r *provider.Reply, t top, c *provider.Call, a provider.Answer) *p
 			r.Flag = "truncated"
 		}
 	case "queued", "in_progress":
-		return unfinished(c, a, status)
+		e := unfinished(c, a, status)
+		e.Usage = t.usage
+		return e
 	default:
-		return body.Failed(a, c, broken("status "+status), t.usage)
+		return body.Failed(a, c, "status "+status, t.usage)
 	}
 	if len(t.output) == 0 || t.output[0] != '[' {
-		return body.Invalid(a, "the answer has no output")
+		return body.NoAnswer(a, c, "the answer has no output", t.usage)
 	}
 	text, refused, empty := readOutput(t.output)
+	if empty && status == "" {
+		return body.NoAnswer(a, c, "the answer has neither content nor a status", t.usage)
+	}
 	r.Text = text
 	switch {
 	case r.Flag != "":

@@ -19,6 +19,9 @@ type responseAssembler struct {
 	err   *provider.Error
 }
 
+// maxParts is the most items of one output.
+const maxParts = 1_000
+
 // item is an item of the output, in the order of their beginning.
 type item struct {
 	index int64
@@ -29,11 +32,10 @@ type item struct {
 // Event takes one event. What it is stands in its data's type; types that are not
 // known are let pass.
 func (s *responseAssembler) Event(name string, data []byte) *provider.Error {
-	data = bytes.TrimSpace(data)
-	if s.err != nil || len(data) == 0 && name != "error" || isDone(data) {
+	if s.err != nil {
 		return s.err
 	}
-	v, failure, err := event(name, data)
+	v, failure, err := body.Chunk(name, data)
 	switch {
 	case err != nil && err.Class == provider.Truncated && s.whole():
 		return nil
@@ -42,7 +44,7 @@ func (s *responseAssembler) Event(name string, data []byte) *provider.Error {
 		s.err = err
 	case failure != nil:
 		s.err = body.StreamFailed(s.call, failure, s.usage)
-	default:
+	case v != nil:
 		s.apply(body.Text(body.Member(v, "type")), name, v)
 	}
 	return s.err
@@ -60,7 +62,7 @@ func (s *responseAssembler) apply(kind, name string, v []byte) {
 		r := body.Member(v, "response")
 		failure := body.Member(r, "error")
 		if body.Null(failure) {
-			failure = broken(kind)
+			failure = body.Broken(kind)
 		}
 		s.usage = usage(body.Member(r, "usage"))
 		s.err = body.StreamFailed(s.call, failure, s.usage)
@@ -85,6 +87,7 @@ func (s *responseAssembler) item(v []byte, done bool) {
 	if at < 0 {
 		if len(s.items) >= maxParts {
 			s.err = body.Invalid(provider.Answer{Status: 200}, "the stream has too many items")
+			s.err.Usage = s.usage
 			return
 		}
 		s.items = append(s.items, item{index: index, kind: body.Text(body.Member(it, "type"))})
@@ -118,7 +121,7 @@ func (s *responseAssembler) Finish(clean bool) (json.RawMessage, *provider.Error
 			whole = body.Set(whole, "output", body.List(items...))
 		}
 	}
-	return body.Event(whole)
+	return body.Answer(provider.Answer{Status: 200, Body: whole})
 }
 
 // whole says that the evidence is there.

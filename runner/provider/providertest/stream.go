@@ -19,13 +19,11 @@ type Stream struct {
 	Name string
 	Call provider.Call
 	// Events is the text up to the evidence that the answer is whole; After is what
-	// may follow it, and may be lost as long as the stream ends cleanly.
+	// may follow it, and may be lost.
 	Events, After string
 	// Whole is the body that the non-streaming API would have sent, "" where the
 	// stream is a failure.
 	Whole string
-	// Unclean: once the evidence has come, a cut does no harm.
-	Unclean bool
 	// Class and Scope are the failure's, and so is Usage, where it is known.
 	Class provider.Class
 	Scope provider.Scope
@@ -141,10 +139,8 @@ func cuts(t *testing.T, p provider.Provider, s Stream) {
 		for _, clean := range []bool{true, false} {
 			src := strings.NewReader(all[:i])
 			got, _, err := assemble(p, &s.Call, src, clean)
-			whole := i >= evidence && (clean || s.Unclean)
+			whole := i >= evidence
 			switch {
-			case whole && err != nil && err.Class == provider.Truncated && !s.Unclean:
-				// The cut is inside a later event: not a clean end.
 			case whole && err != nil:
 				t.Fatalf("cut at %d (clean %v): got %+v, want an answer", i, clean, err)
 			case !whole && err == nil:

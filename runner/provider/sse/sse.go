@@ -8,9 +8,8 @@
 // alive by comments and pings can be told from one on which a single large event
 // trickles in. id and retry are ignored: nothing reconnects here.
 //
-// An event may be as large as MaxEvent. Readers that split whole events off a
-// scanner's buffer look at the same bytes again with each read from the network;
-// this one looks at each byte once.
+// An event may be as large as MaxEvent. What a server calls a stream may be none: where
+// JSON or a page begins instead of a field, Next returns ErrNotEvents, and Rest the body.
 package sse
 
 import (
@@ -22,9 +21,13 @@ import (
 // MaxEvent is the most data that one event may have, in bytes.
 const MaxEvent = 64 << 20
 
-// ErrTooLarge is returned for an event with more than MaxEvent bytes of data: what
-// the server sends can't be used.
-var ErrTooLarge = errors.New("an event of the stream is larger than 64 MB")
+var (
+	// ErrTooLarge is returned for an event with more than MaxEvent bytes of data: what
+	// the server sends can't be used.
+	ErrTooLarge = errors.New("an event of the stream is larger than 64 MB")
+	// ErrNotEvents is returned where the body is no stream of events.
+	ErrNotEvents = errors.New("the answer is no stream of events")
+)
 
 // Event is one event.
 type Event struct {
@@ -34,9 +37,13 @@ type Event struct {
 	Data []byte
 }
 
-// Meaningful is false for pings: events that only keep a connection alive.
+// Meaningful is false for events that only keep a connection alive: pings, and data
+// that is no JSON object.
 func (e Event) Meaningful() bool {
-	return !isPing(e.Name) && maybePing(e.Data) != pingWhole && (e.Name != "" || len(e.Data) > 0)
+	if len(e.Data) == 0 {
+		return e.Name != "" && !isPing(e.Name)
+	}
+	return !isPing(e.Name) && lively(e.Data)
 }
 
 // Reader reads events. Not for concurrent use.
@@ -45,32 +52,21 @@ type Reader struct {
 	alive func()
 	max   int
 
-	chunk    []byte
-	pos, end int
-	err      error // what ended src
-	first    bool  // the line is the stream's first
-	skipLF   bool  // the last line ended in CR
+	chunk []byte // what is read into
+	rest  []byte // of chunk: what is not yet taken
+	err   error  // what ended src
 
-	field    field
-	head     []byte // the line up to its colon
-	space    bool   // a leading space of the value is to be dropped
-	data     []byte
-	name     []byte
-	seen     bool // the event has a data or an event field
-	lines    int  // data fields of the event
-	progress bool // meaningful bytes since alive was called
+	begun  bool // a line that is not blank has begun
+	first  bool // the line is the stream's first
+	skipLF bool // the last line ended in CR
+	line   []byte
+	grown  bool // the line has grown since alive was called
 
-	lastName string
+	data  []byte
+	name  string
+	seen  bool // the event has a data or an event field
+	lines int  // data fields of the event
 }
-
-type field uint8
-
-const (
-	unknown field = iota
-	dataField
-	nameField
-	ignored
-)
 
 const (
 	chunkSize = 8 << 10
@@ -78,6 +74,8 @@ const (
 	// keepData is the most capacity that is kept for the next event.
 	keepData = 1 << 20
 )
+
+var bom = []byte("\xef\xbb\xbf")
 
 // NewReader returns a reader of src. alive, which may be nil, is called from Next
 // each time that meaningful bytes have arrived: bytes of data that is no ping,
@@ -90,66 +88,81 @@ func NewReader(src io.Reader, alive func()) *Reader {
 }
 
 // Next returns the next event. At the end of src it is io.EOF; other errors are
-// those of src, or ErrTooLarge. An error stays.
+// those of src, ErrNotEvents or ErrTooLarge. An error stays.
 func (r *Reader) Next() (Event, error) {
-	r.reset()
-	for {
-		if r.pos == r.end {
+	if cap(r.data) > keepData {
+		r.data, r.line = nil, nil
+	}
+	r.data, r.name, r.seen, r.lines = r.data[:0], "", false, 0
+	for r.err != ErrNotEvents {
+		if len(r.rest) == 0 {
 			if err := r.fill(); err != nil {
 				return r.last(err)
 			}
 		}
-		b := r.chunk[r.pos:r.end]
 		if r.skipLF {
 			r.skipLF = false
-			if b[0] == '\n' {
-				r.pos++
+			if r.rest[0] == '\n' {
+				r.rest = r.rest[1:]
 				continue
 			}
 		}
-		n := lineEnd(b)
-		r.take(b[:n])
-		if len(r.data) > r.max {
-			r.err, r.pos, r.end = ErrTooLarge, 0, 0
+		if !r.begun && r.foreign() {
+			r.err = ErrNotEvents
+			break
+		}
+		n := bytes.IndexAny(r.rest, "\r\n")
+		if n < 0 {
+			n = len(r.rest)
+		}
+		r.line = append(r.line, r.rest[:n]...)
+		r.grown = r.grown || n > 0
+		if len(r.data)+len(r.line) > r.max+len("data: ") {
+			r.err, r.rest = ErrTooLarge, nil
 			return Event{}, ErrTooLarge
 		}
-		r.pos += n
-		if n == len(b) {
+		if n == len(r.rest) {
+			r.rest = nil
 			continue
 		}
-		r.skipLF = b[n] == '\r'
-		r.pos++
+		r.skipLF = r.rest[n] == '\r'
+		r.rest = r.rest[n+1:]
 		if r.endLine() {
 			return r.event(), nil
 		}
 	}
+	return Event{}, r.err
 }
 
-// lineEnd returns the index of the first CR or LF, or len(b).
-func lineEnd(b []byte) int {
-	n := bytes.IndexByte(b, '\n')
-	if n < 0 {
-		n = len(b)
-	}
-	if cr := bytes.IndexByte(b[:n], '\r'); cr >= 0 {
-		return cr
-	}
-	return n
+// foreign says that the body begins with JSON or a page.
+func (r *Reader) foreign() bool {
+	b := bytes.TrimLeft(bytes.TrimPrefix(r.rest, bom), " \t\r\n")
+	r.begun = len(b) > 0
+	return r.begun && len(r.line) == 0 && bytes.IndexByte([]byte("{[<"), b[0]) >= 0
 }
 
-func (r *Reader) reset() {
-	if cap(r.data) > keepData {
-		r.data = nil
-	}
-	r.data, r.name = r.data[:0], r.name[:0]
-	r.seen, r.lines = false, 0
+// Rest is the body that is no stream of events, after ErrNotEvents. alive is called
+// for what is read of it.
+func (r *Reader) Rest() io.Reader {
+	return io.MultiReader(bytes.NewReader(r.rest), io.TeeReader(r.src, said(r.alive)))
 }
 
-// fill reads more of src, after saying that what it had was meaningful.
+// said is called for each piece that is read.
+type said func()
+
+func (s said) Write(p []byte) (int, error) { s(); return len(p), nil }
+
+// fill reads more of src, after saying that what came before was meaningful.
 func (r *Reader) fill() error {
-	if r.progress {
-		r.progress = false
-		r.alive()
+	if r.grown {
+		r.grown = false
+		data := r.data
+		if field, value, _ := bytes.Cut(r.line, []byte(":")); len(data) == 0 && string(field) == "data" {
+			data = value
+		}
+		if !isPing(r.name) && lively(data) {
+			r.alive()
+		}
 	}
 	for range 100 {
 		if r.err != nil {
@@ -157,8 +170,7 @@ func (r *Reader) fill() error {
 		}
 		var n int
 		n, r.err = r.src.Read(r.chunk)
-		r.pos, r.end = 0, n
-		if n > 0 {
+		if r.rest = r.chunk[:n]; n > 0 {
 			return nil
 		}
 	}
@@ -168,149 +180,67 @@ func (r *Reader) fill() error {
 
 // last returns the event that src ended in, if it ended well, and then the error.
 func (r *Reader) last(err error) (Event, error) {
-	if err != io.EOF {
-		return Event{}, err
-	}
-	if r.endLine() || r.seen {
+	if err == io.EOF && (r.endLine() || r.seen) {
 		return r.event(), nil
 	}
 	return Event{}, err
 }
 
-// take adds a piece of the current line.
-func (r *Reader) take(b []byte) {
-	if len(b) == 0 {
-		return
-	}
-	if r.field == unknown {
-		b = r.takeHead(b)
-	}
-	if r.space && len(b) > 0 {
-		r.space = false
-		if b[0] == ' ' {
-			b = b[1:]
-		}
-	}
-	switch r.field {
-	case dataField:
-		r.data = append(r.data, b...)
-		if len(b) > 0 && !r.progress && !isPing(string(r.name)) {
-			r.progress = maybePing(r.data) == pingNot
-		}
-	case nameField:
-		r.name = append(r.name, b[:min(len(b), maxName-len(r.name))]...)
-	}
-}
-
-// takeHead looks for the colon after the field's name, and returns what follows it.
-func (r *Reader) takeHead(b []byte) (value []byte) {
-	colon := bytes.IndexByte(b[:min(len(b), chunkHead)], ':')
-	if colon >= 0 {
-		r.head = append(r.head, b[:colon]...)
-		r.open()
-		r.space = true
-		return b[colon+1:]
-	}
-	r.head = append(r.head, b[:min(len(b), chunkHead)]...)
-	if len(r.head) >= chunkHead {
-		r.field = ignored
-	}
-	return nil
-}
-
-// chunkHead is more than a byte order mark and the longest known field name.
-const chunkHead = 16
-
-// open begins the field that head names.
-func (r *Reader) open() {
-	name := r.head
+// endLine takes the line, and says whether it was the blank one after an event.
+func (r *Reader) endLine() (done bool) {
+	line := r.line
 	if r.first {
-		name = bytes.TrimPrefix(name, []byte("\xef\xbb\xbf"))
+		line = bytes.TrimPrefix(line, bom)
 	}
-	switch string(name) {
+	r.line, r.first = r.line[:0], false
+	if len(line) == 0 {
+		return r.seen
+	}
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(field) {
 	case "data":
-		r.field, r.seen = dataField, true
 		if r.lines++; r.lines > 1 {
 			r.data = append(r.data, '\n')
 		}
+		r.data, r.seen = append(r.data, value...), true
 	case "event":
-		r.field, r.seen = nameField, true
-		r.name = r.name[:0]
-	default:
-		r.field = ignored
+		r.name, r.seen = string(value[:min(len(value), maxName)]), true
 	}
-}
-
-// endLine ends the line, and says whether it was the blank one after an event.
-func (r *Reader) endLine() (done bool) {
-	if r.field == unknown {
-		blank := len(r.head) == 0 || r.first && string(r.head) == "\xef\xbb\xbf"
-		if blank {
-			done = r.seen
-		} else {
-			r.open()
-		}
-	}
-	r.field, r.head, r.space, r.first = unknown, r.head[:0], false, false
-	return done
+	return false
 }
 
 // event returns the event that is whole.
 func (r *Reader) event() Event {
-	if string(r.name) != r.lastName {
-		r.lastName = string(r.name)
-	}
-	e := Event{Name: r.lastName, Data: r.data}
-	r.progress = false
+	e := Event{Name: r.name, Data: r.data}
+	r.grown, r.seen = false, false
 	if e.Meaningful() {
 		r.alive()
 	}
-	r.seen = false
 	return e
 }
-
-type pingState uint8
-
-const (
-	pingNot   pingState = iota // no ping, whatever follows
-	pingBegun                  // could become one
-	pingWhole
-)
 
 // maxPing is the largest ping: one that grows beyond it is taken for an answer.
 const maxPing = 256
 
-// maybePing says whether data is, or begins like, {"type":"ping"} or
-// {"type":"keepalive"}, whatever members follow.
-func maybePing(data []byte) pingState {
-	if len(data) > maxPing {
-		return pingNot
-	}
-	state := pingNot
-	for _, pattern := range [...]string{`{"type":"ping"`, `{"type":"keepalive"`} {
-		state = max(state, matchPing(data, pattern))
-	}
-	return state
-}
-
-func matchPing(data []byte, pattern string) pingState {
-	i := 0
-	for _, c := range data {
-		if c == ' ' || c == '\t' || c == '\n' {
-			continue
+// lively says that data, of which more may come, is part of an answer: a JSON object,
+// or an array of them, that is no {"type":"ping"} or {"type":"keepalive"}.
+func lively(data []byte) bool {
+	var b []byte // without white space
+	for _, c := range data[:min(len(data), maxPing)] {
+		if c > ' ' {
+			b = append(b, c)
 		}
-		if i == len(pattern) {
-			return pingWhole
-		}
-		if c != pattern[i] {
-			return pingNot
-		}
-		i++
 	}
-	if i == len(pattern) {
-		return pingWhole
+	if !bytes.HasPrefix(b, []byte("{")) && !bytes.HasPrefix(b, []byte("[{")) {
+		return false
 	}
-	return pingBegun
+	for _, ping := range [...][]byte{[]byte(`{"type":"ping"`), []byte(`{"type":"keepalive"`)} {
+		if len(data) <= maxPing && (bytes.HasPrefix(b, ping) || bytes.HasPrefix(ping, b)) {
+			return false
+		}
+	}
+	return true
 }
 
 func isPing(name string) bool { return name == "ping" || name == "keepalive" }

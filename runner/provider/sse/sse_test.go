@@ -105,6 +105,31 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
+// json-as-event-stream: the body is what it is, whatever its type says.
+func TestNotEvents(t *testing.T) {
+	for _, in := range []string{`{"a":"data: 1"}` + "\n\ndata: [DONE]\n\n", "\n\r\n  [{}]", "<html>\n", "\xef\xbb\xbf{}"} {
+		for _, src := range []io.Reader{strings.NewReader(in), io.MultiReader(strings.NewReader(in[:1]), strings.NewReader(in[1:]))} {
+			calls := 0
+			r := NewReader(src, func() { calls++ })
+			for range 2 {
+				if _, err := r.Next(); err != ErrNotEvents {
+					if strings.HasPrefix(in, "\xef") { // a mark that came in two pieces is no sign
+						return
+					}
+					t.Fatalf("%q: got %v, want %v", in, err, ErrNotEvents)
+				}
+			}
+			got, err := io.ReadAll(r.Rest())
+			if want := strings.TrimLeft(in, "\r\n"); err != nil || strings.TrimLeft(string(got), "\r\n") != want {
+				t.Errorf("got the rest %q, %v, want %q", got, err, want)
+			}
+		}
+	}
+	if got, err := read(strings.NewReader("data: {}\n\n{\n\ndata: a\n\n")); err != nil || len(got) != 2 {
+		t.Errorf("got %q, %v, want a stream that has begun as one to stay one", got, err)
+	}
+}
+
 func TestErrorsOfTheSource(t *testing.T) {
 	cut := errors.New("cut")
 	src := io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(cut))
@@ -145,7 +170,8 @@ func TestAlive(t *testing.T) {
 		pieces []string
 		want   []int // calls of alive before each Read
 	}{
-		{"events", []string{"data: a\n\n", "data: b\n\n"}, []int{0, 1, 2}},
+		{"events", []string{"data: {}\n\n", "data: [{}]\n\n"}, []int{0, 1, 2}},
+		{"data-keepalive", []string{"data: : keepalive\n\n", "data: null\n\n", "data: [do", "ne]\n\n", "data: words\n\n"}, []int{0, 0, 0, 0, 0, 0}},
 		{"comments", []string{": keep-alive\n\n", "\n\n", ":\n"}, []int{0, 0, 0, 0}},
 		{"named pings", []string{"event: ping\n", "data: {\"ty", "pe\":\"ping\"}\n\n", "event: ping\ndata: {}\n\n"}, []int{0, 0, 0, 0, 0}},
 		{"nameless pings", []string{"data: {\"type\":\"ping\"}\n\n", "data: {\"type\": \"pi", "ng\" , \"n\":1}\n\n"}, []int{0, 0, 0, 0}},
@@ -205,6 +231,9 @@ func FuzzNext(f *testing.F) {
 		f.Add(s.in, 3)
 	}
 	f.Fuzz(func(t *testing.T, in string, at int) {
+		if strings.ContainsAny(strings.TrimLeft(strings.TrimPrefix(in, "\xef\xbb\xbf"), " \t\r\n")+" ", "{[<") {
+			return // may be no stream at all
+		}
 		want := plain(in)
 		at = min(max(at, 0), len(in))
 		for _, src := range []io.Reader{
