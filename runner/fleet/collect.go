@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -108,6 +109,10 @@ func (c *Coordinator) accept(rows []arrived) bool {
 	now := bitmap{}
 	for _, a := range rows {
 		line := a.row.Index
+		if err := c.check(a.row); err != nil {
+			c.log.Error("a result that no worker can have made was dropped", "line", line+1, "error", err)
+			continue
+		}
 		c.mu.Lock()
 		known := c.done.has(line)
 		o := c.open[line]
@@ -139,12 +144,41 @@ func (c *Coordinator) accept(rows []arrived) bool {
 			c.missing--
 		}
 		delete(c.open, line)
+		delete(c.wanted, line)
 	}
 	if len(lines) > 0 {
 		c.moved = time.Now()
 	}
 	c.checkDone()
 	return true
+}
+
+// wanted is what the row of a line must say to be taken.
+type wanted struct{ key, hash string }
+
+// check refuses a row that is not of a line that was fed, under that line's id and
+// for its request: whoever reaches the server can publish rows.
+func (c *Coordinator) check(row *output.Result) error {
+	line := row.Index
+	if line < 0 || line >= c.o.Total {
+		return fmt.Errorf("the input has %d items", c.o.Total)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w, fed := c.wanted[line]
+	switch {
+	case c.done.has(line):
+		return nil // it is passed over in any case
+	case !fed && c.took && line >= c.looked:
+		return nil // an earlier coordinator fed it, and the input is being read up to it
+	case !fed:
+		return errors.New("the item was not asked for")
+	case row.Key != w.key:
+		return fmt.Errorf("it is under the id %q", row.Key)
+	case row.RequestHash != w.hash:
+		return fmt.Errorf("it is for another request, %q", row.RequestHash)
+	}
+	return nil
 }
 
 // checkDone is called with c.mu held.

@@ -42,6 +42,8 @@ type Coordination struct {
 	Sync func() error
 	// Retain is how long collected results stay with the server; 0 means 10 m.
 	Retain time.Duration
+	// Total is how many items the input has: a row of any other line is dropped.
+	Total int
 	// Money: rows settle what was reserved.
 	Money bool
 	// Idle is how long nothing happens before lost lines are fed again; 0 means 5 s.
@@ -73,7 +75,9 @@ type Coordinator struct {
 	due     bitmap // lines that need work
 	done    bitmap // lines whose row is on the disk
 	open    map[int]*runner.Open
-	missing int // due and not done
+	wanted  map[int]wanted // lines that were fed and have no row yet
+	looked  int            // lines below it were looked at by the feeding
+	missing int            // due and not done
 	fedAll  bool
 	cursor  int // lines below it were fed
 	stored  int // the cursor as the bucket has it
@@ -120,7 +124,7 @@ func (l *Lead) Coordinator(o Coordination) *Coordinator {
 	o.Idle = cmp.Or(o.Idle, 5*time.Second)
 	c := &Coordinator{
 		Lead: l, o: o, log: o.Log, lanes: map[string]*lane{}, workers: map[string]*workerStat{},
-		open: map[int]*runner.Open{}, room: make(chan struct{}), allDone: make(chan struct{}), moved: time.Now(),
+		open: map[int]*runner.Open{}, wanted: map[int]wanted{}, room: make(chan struct{}), allDone: make(chan struct{}), moved: time.Now(),
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)

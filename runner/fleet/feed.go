@@ -54,6 +54,9 @@ func (c *Coordinator) feed(ctx context.Context) {
 // feedOne publishes one item; false means that the feeding has ended.
 func (c *Coordinator) feedOne(ctx context.Context, f *feeding, o *runner.Open) bool {
 	line := o.Item.Index
+	c.mu.Lock()
+	c.looked = line + 1
+	c.mu.Unlock()
 	if c.finishedBefore(o) {
 		return true
 	}
@@ -65,6 +68,7 @@ func (c *Coordinator) feedOne(ctx context.Context, f *feeding, o *runner.Open) b
 	if c.due.add(line) {
 		c.missing++
 	}
+	c.wanted[line] = wanted{o.Item.Key, o.Hash}
 	fed := line < c.stored
 	c.mu.Unlock()
 	if fed {
@@ -102,6 +106,7 @@ func (c *Coordinator) forgetLine(line int) {
 	if c.due.has(line) && c.done.add(line) {
 		c.missing--
 	}
+	delete(c.wanted, line)
 }
 
 // await waits until the lane's queue has room.

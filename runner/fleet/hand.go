@@ -22,7 +22,11 @@ func (w *worker) take(p *puller, m *nats.Msg) {
 		return
 	}
 	h := &held{reply: m.Reply}
-	if err := json.Unmarshal(m.Data, &h.rec); err != nil {
+	err = json.Unmarshal(m.Data, &h.rec)
+	if it := &h.rec.Item; err == nil && (it.Index < 0 || it.ID == "" || h.rec.Lane != p.lane) {
+		err = fmt.Errorf("line %d with the id %q of lane %q", it.Line, it.ID, h.rec.Lane)
+	}
+	if err != nil {
 		w.log.Error("a message that is no item was dropped", "subject", m.Subject, "error", err)
 		go w.ack(w.hard, m.Reply)
 		return

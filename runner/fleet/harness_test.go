@@ -135,7 +135,7 @@ func newBench(t *testing.T, n int, play func(nth int, id string, w http.Response
 	}
 	b.c.Retry.MaxErrors = 5
 	b.o = Coordination{
-		Print: "print", Lanes: 1, Drain: b.c.Drain, Pacing: pacing.Config{Max: 100, Start: 10}, Input: lines(n),
+		Print: "print", Lanes: 1, Drain: b.c.Drain, Pacing: pacing.Config{Max: 100, Start: 10}, Input: lines(n), Total: n,
 		Sync: func() error { return nil }, Lease: 2 * time.Second, Idle: 500 * time.Millisecond,
 	}
 	return b

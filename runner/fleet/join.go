@@ -43,6 +43,9 @@ func (c *Conn) join(ctx context.Context, o WorkerOptions) (*worker, error) {
 		if err != nil && !missing(err) {
 			return nil, err
 		}
+		if o.Wait > 0 && time.Since(begun) > o.Wait {
+			return nil, w.nothingToDo(ctx, o.Wait)
+		}
 		if !said {
 			said = true
 			defer time.AfterFunc(time.Second, func() { w.log.Info("waiting for the run to begin", "run", c.run) }).Stop()
@@ -52,6 +55,20 @@ func (c *Conn) join(ctx context.Context, o WorkerOptions) (*worker, error) {
 		}
 	}
 	return w, w.checkClock(ctx)
+}
+
+// nothingToDo says what the server knows of the run that was waited for.
+func (w *worker) nothingToDo(ctx context.Context, waited time.Duration) error {
+	s, err := w.Status(ctx)
+	switch {
+	case errors.Is(err, ErrNoRun):
+		return fmt.Errorf("no run called %s began within %v", w.run, waited)
+	case err != nil:
+		return fmt.Errorf("the run %s did not begin within %v: %w", w.run, waited, err)
+	case s.Message != "":
+		return fmt.Errorf("the run %s is %s (%s), and no other began within %v", w.run, s.State, s.Message, waited)
+	}
+	return fmt.Errorf("the run %s is %s, and no other began within %v", w.run, s.State, waited)
 }
 
 // missing says that a bucket, stream or key is not there (yet).
@@ -127,7 +144,7 @@ func (w *worker) checkClock(ctx context.Context) error {
 		return err
 	}
 	if off.Abs() > mostSkew {
-		return fmt.Errorf("the clock here differs from the NATS server's by %v; a fleet needs %v or less", off.Round(time.Millisecond), mostSkew)
+		return &ClockError{Offset: off}
 	}
 	w.offset = off
 	return nil

@@ -50,28 +50,60 @@ func (c *Conn) Lead(ctx context.Context, standby bool) (*Lead, error) {
 	l := &Lead{Conn: c, kv: kv, id: workerID(), lost: make(chan struct{})}
 	end := time.Now().Add(leadTTL + time.Second)
 	for {
-		l.good = time.Now()
-		l.revision, err = kv.Create(ctx, "leader", []byte(l.id))
+		err := l.take(ctx)
+		_, skewed := errors.AsType[*ClockError](err)
+		switch {
+		case err == nil:
+		case skewed, !standby && !lostRace(err):
+			return nil, err
+		case !standby && time.Now().After(end):
+			return nil, &LedError{Run: c.run, By: l.holder(ctx)}
+		}
 		if err == nil {
 			break
-		}
-		if !lostRace(err) {
-			return nil, err
-		}
-		if !standby && time.Now().After(end) {
-			return nil, &LedError{Run: c.run, By: l.holder(ctx)}
 		}
 		if err := sleep(ctx, 200*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
-	if l.offset, err = clockOffset(ctx, kv, "clock"); err != nil {
-		return nil, err
-	}
 	renewals, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
 	l.done.Go(func() { l.renew(renewals) })
 	return l, nil
+}
+
+// take tries to take the lead once. Without a clock to compare with it is given up
+// again at once, so that a standby which stumbles does not keep others out.
+func (l *Lead) take(ctx context.Context) error {
+	l.good = time.Now()
+	revision, err := l.kv.Create(ctx, "leader", []byte(l.id))
+	if err != nil {
+		return err
+	}
+	l.revision = revision
+	l.offset, err = clockOffset(ctx, l.kv, "clock")
+	if err == nil && l.offset.Abs() > mostSkew {
+		err = &ClockError{Offset: l.offset}
+	}
+	if err != nil {
+		l.giveUp()
+	}
+	return err
+}
+
+// giveUp leaves the lead to others. If it fails, the lead runs out by itself.
+func (l *Lead) giveUp() {
+	ctx, cancel := context.WithTimeout(context.Background(), oneTry)
+	defer cancel()
+	_ = l.kv.Delete(ctx, "leader", jetstream.LastRevision(l.revision))
+}
+
+// ClockError says that this host's clock is not the server's: times of a run's end
+// and of retries would be wrong by as much.
+type ClockError struct{ Offset time.Duration }
+
+func (e *ClockError) Error() string {
+	return fmt.Sprintf("the clock here differs from the NATS server's by %v; a fleet needs %v or less: set it by NTP", e.Offset.Round(time.Millisecond), mostSkew)
 }
 
 func (l *Lead) holder(ctx context.Context) string {
@@ -145,8 +177,5 @@ func (l *Lead) fresh() bool {
 func (l *Lead) Close() {
 	l.stop()
 	l.done.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), oneTry)
-	defer cancel()
-	// If it fails, the lead runs out by itself.
-	_ = l.kv.Delete(ctx, "leader", jetstream.LastRevision(l.revision))
+	l.giveUp()
 }

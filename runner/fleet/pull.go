@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	// pullFor is how long a request for items stays with the server.
-	pullFor = 5 * time.Second
+	// pullFor is how long a request for items stays with the server, which says at
+	// each heartbeat that it still has it. Without one the server is gone, or another
+	// one leads, and the items are asked for anew.
+	pullFor   = 5 * time.Second
+	heartbeat = time.Second
 	// gather is how long freed slots are collected into one request.
 	gather = time.Millisecond
 )
@@ -75,7 +78,7 @@ func (p *puller) run(ctx context.Context) {
 		case <-connected:
 			p.unsubscribe() // what was asked for is gone with the connection
 		case <-check.C:
-			if p.asked > 0 && time.Since(p.heard) > 2*pullFor {
+			if p.asked > 0 && time.Since(p.heard) > 5*heartbeat/2 {
 				p.unsubscribe() // the server has forgotten
 			}
 		case <-ctx.Done():
@@ -110,7 +113,7 @@ func (p *puller) ask() error {
 	if free <= 0 {
 		return nil
 	}
-	request, err := json.Marshal(map[string]int64{"batch": int64(free), "expires": int64(pullFor)})
+	request, err := json.Marshal(map[string]int64{"batch": int64(free), "expires": int64(pullFor), "idle_heartbeat": int64(heartbeat)})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -93,8 +94,15 @@ func (c *Coordinator) sweep(ctx context.Context, laneID string) {
 	last := map[int]*record{}
 	for seq := state.FirstSeq; seq <= state.LastSeq && seq > 0; {
 		m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(c.subject(">")))
-		if err != nil {
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			break // no message from here on
+		}
+		if err != nil {
+			if sleep(ctx, 200*time.Millisecond) != nil {
+				c.log.Warn("what waits in the queue could not be read to its end; some attempts are not in the results", "error", err)
+				break
+			}
+			continue
 		}
 		seq = m.Sequence + 1
 		var rec record

@@ -29,6 +29,8 @@ type WorkerOptions struct {
 	// Build makes a runner's config of the run's settings: routes, policies and
 	// budgets. Items, rows and pacing are the worker's.
 	Build func(Config) (runner.Config, error)
+	// Wait bounds how long a run that has not begun is waited for; 0: no bound.
+	Wait time.Duration
 	// Attach, if not nil, is given the runner before it runs.
 	Attach func(*runner.Runner)
 	Log    *slog.Logger // nil: none
