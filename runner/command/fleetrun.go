@@ -273,7 +273,7 @@ func (h *fleetHandle) hook(c *runner.Config) {
 	here := *c
 	p := c.Pacing
 	coordinator := h.lead.Coordinator(fleet.Coordination{
-		Print: h.print(), Settings: h.plain, Lease: h.f.lease, Window: h.f.window, Lanes: c.Lanes, Total: h.s.found.items,
+		Print: h.print(), Settings: h.plain, Lease: h.f.lease, Window: h.f.window, Lanes: c.Lanes, Total: h.s.found.items, Before: h.s.found.items - h.s.found.todo,
 		End: c.End, Drain: c.Drain, Pacing: p, Retain: h.f.retain,
 		Input: func() iter.Seq2[*input.Item, error] { return h.s.items() },
 		Sync:  h.sync.Sync, Money: c.Spend != nil, Log: c.Log,

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"llmbatch/output/plain"
 	"llmbatch/runner"
 )
 
@@ -35,6 +36,10 @@ type Status struct {
 	Throttled   float64      `json:"throttled_share"` // of the answers in the last second
 	Lanes       []LaneStatus `json:"lanes"`
 	Workers     []string     `json:"workers"`
+	// Progress is what the coordinator wrote last; nil before its first second.
+	Progress *Progress `json:"progress,omitempty"`
+	// Wanted is how many workers could be busy now, for an autoscaler.
+	Wanted int `json:"wanted_workers"`
 }
 
 // LaneStatus is one provider and model.
@@ -76,6 +81,16 @@ func (c *Conn) Status(ctx context.Context) (Status, error) {
 		return s, err
 	}
 	if err := c.statusPeople(ctx, &s); err != nil {
+		return s, err
+	}
+	var p Progress
+	switch err := readKey(ctx, kv, progressKey(config.Epoch), &p); {
+	case err == nil:
+		s.Progress = &p
+		if s.State == "running" {
+			s.Wanted = p.Wanted
+		}
+	case !missing(err):
 		return s, err
 	}
 	switch {
@@ -226,7 +241,10 @@ func (s Status) WriteText(w io.Writer) error {
 		coordinator = "none lives"
 	}
 	fmt.Fprintf(t, "run\t%s, started %s\nstate\t%s\ncoordinator\t%s\n", s.Run, s.Started.Local().Format(time.DateTime), state, coordinator)
-	fmt.Fprintf(t, "workers\t%d %s\n", len(s.Workers), strings.Join(s.Workers, " "))
+	if s.Progress != nil {
+		fmt.Fprintf(t, "progress\t%s\n", s.Progress.text())
+	}
+	s.writeWorkers(t)
 	fmt.Fprintf(t, "items\t%d in flight, %d queued, %d waiting for their time, %d results to collect\n", s.InFlight, s.Queued, s.Waiting, s.Uncollected)
 	if s.Cap > 0 {
 		fmt.Fprintf(t, "cap\t%d, set by hand\n", s.Cap)
@@ -243,6 +261,37 @@ func (s Status) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, "%s %s\t%s\n", l.Provider, l.Model, line)
 	}
 	return t.Flush()
+}
+
+// writeWorkers is a line for each worker that lives or has answered.
+func (s Status) writeWorkers(w io.Writer) {
+	known := map[string]bool{}
+	var lines []string
+	if s.Progress != nil {
+		for _, p := range s.Progress.Workers {
+			known[p.ID] = true
+			state := fmt.Sprintf("%d in flight", p.InFlight)
+			if !p.Alive {
+				state = "gone"
+			}
+			lines = append(lines, fmt.Sprintf("%s: %s, %s, %s", p.ID, state, plain.Plural(p.Answers, "answer"), plain.Plural(p.Errors, "error")))
+		}
+	}
+	for _, id := range s.Workers {
+		if !known[id] {
+			lines = append(lines, id+": nothing yet")
+		}
+	}
+	if len(lines) == 0 {
+		lines = []string{"none"}
+	}
+	for i, l := range lines {
+		label := ""
+		if i == 0 {
+			label = "workers"
+		}
+		fmt.Fprintf(w, "%s\t%s\n", label, l)
+	}
 }
 
 // SetLimit caps the limit of each lane by hand; 0 lifts the cap. The coordinator

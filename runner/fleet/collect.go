@@ -129,6 +129,9 @@ func (c *Coordinator) accept(rows []arrived) bool {
 		}
 		now.add(line)
 		lines = append(lines, line)
+		c.mu.Lock()
+		c.tally.add(a.row, time.Now())
+		c.mu.Unlock()
 		if o != nil {
 			c.m.Settle(o, a.row)
 		}
@@ -225,6 +228,7 @@ func (c *Coordinator) finish(e ending) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, 5*oneTry)
 	defer cancel()
+	c.tellProgress(ctx)
 	for {
 		try, stop := context.WithTimeout(ctx, oneTry)
 		_, err := c.kv.Put(try, doneKey(c.config.Epoch), data)

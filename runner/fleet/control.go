@@ -18,7 +18,7 @@ import (
 // control moves each lane's limit, looks at the queue, and notices lines that
 // were lost, until ctx ends.
 func (c *Coordinator) control(ctx context.Context) {
-	pause, told := statPeriod/4, time.Time{}
+	pause, told, written := statPeriod/4, time.Time{}, time.Time{}
 	for sleep(ctx, pause) == nil {
 		changed := false
 		for _, l := range c.allLanes() {
@@ -35,6 +35,10 @@ func (c *Coordinator) control(ctx context.Context) {
 		if changed || time.Since(told) > time.Second {
 			told = time.Now()
 			c.tellLimits()
+		}
+		if time.Since(written) > time.Second {
+			written = time.Now()
+			c.tellProgress(ctx)
 		}
 		c.dropSilent()
 		c.endIfAllLate()
@@ -168,6 +172,7 @@ func (c *Coordinator) heardStat(m *nats.Msg) {
 		c.workers[s.Worker] = w
 	}
 	w.held, w.deferred, w.heard, w.stopped = s.Held, s.Deferred, time.Now(), s.Stopped
+	w.inFlight, w.most = s.InFlight, s.Most
 	if len(s.Seen) > 0 {
 		c.moved = time.Now()
 	}

@@ -44,6 +44,8 @@ type Coordination struct {
 	Retain time.Duration
 	// Total is how many items the input has: a row of any other line is dropped.
 	Total int
+	// Before is how many of them had a row that needs no work when the run began.
+	Before int
 	// Money: rows settle what was reserved.
 	Money bool
 	// Idle is how long nothing happens before lost lines are fed again; 0 means 5 s.
@@ -87,6 +89,7 @@ type Coordinator struct {
 	allDone chan struct{} // closed when every row is on the disk
 	over    bool          // allDone is closed
 	most    int           // a cap on every limit, set by hand; 0: none
+	tally   tally
 
 	round  int  // of feeding lost lines again
 	reread bool // since the results were read again
@@ -95,6 +98,8 @@ type Coordinator struct {
 // workerStat is what is known of a live worker.
 type workerStat struct {
 	held     int
+	inFlight int
+	most     int // its own ceiling
 	deferred int64
 	heard    time.Time
 	stopped  bool

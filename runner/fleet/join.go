@@ -28,7 +28,7 @@ func (c *Conn) join(ctx context.Context, o WorkerOptions) (*worker, error) {
 		w.log = slog.New(slog.DiscardHandler)
 	}
 	if w.o.Concurrency == 0 {
-		w.o.Concurrency = 256
+		w.o.Concurrency = defaultConcurrency
 	}
 	if w.o.ID == "" {
 		w.o.ID = workerID()

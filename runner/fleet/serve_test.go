@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -244,8 +243,12 @@ func TestStatusAndHand(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	seen := b.api.seen()
-	if err := s.WriteText(os.Stderr); err != nil {
+	var text strings.Builder
+	if err := s.WriteText(&text); err != nil {
 		t.Error(err)
+	}
+	if !strings.Contains(text.String(), "w1: ") {
+		t.Errorf("got %s, want a line for the worker", text.String())
 	}
 	if n := b.api.seen(); n != seen {
 		t.Errorf("%d requests while paused", n-seen)

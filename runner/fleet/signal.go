@@ -67,7 +67,7 @@ func (w *worker) tell(ctx context.Context) {
 
 func (w *worker) tellOnce(stopped bool) {
 	w.mu.Lock()
-	s := stat{Worker: w.o.ID, Held: len(w.held), Deferred: w.deferred.Load(), Seen: w.seen, Sent: w.now(), Stopped: stopped}
+	s := stat{Worker: w.o.ID, Held: len(w.held), InFlight: w.runner.Status().InFlight, Most: w.o.Concurrency, Deferred: w.deferred.Load(), Seen: w.seen, Sent: w.now(), Stopped: stopped}
 	w.seen = nil
 	w.mu.Unlock()
 	data, err := json.Marshal(s)

@@ -143,8 +143,11 @@ type ending struct {
 // stat is what a worker tells each 100 ms.
 type stat struct {
 	Worker string
-	// Held is how many items it has, Deferred how many it has put off so far.
+	// Held is how many items it has, InFlight how many requests are on the wire, Most
+	// its own ceiling of them, Deferred how many items it has put off so far.
 	Held     int
+	InFlight int
+	Most     int
 	Deferred int64
 	// Stopped: it has launched its last request and published its last row.
 	Stopped bool `json:",omitempty"`

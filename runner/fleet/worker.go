@@ -36,6 +36,9 @@ type WorkerOptions struct {
 	Log    *slog.Logger // nil: none
 }
 
+// defaultConcurrency is a worker's ceiling of requests on the wire.
+const defaultConcurrency = 256
+
 // statPeriod is how often a worker tells what it saw.
 const statPeriod = 100 * time.Millisecond
 
