@@ -25,24 +25,36 @@ func askedFor(args []string) []string {
 	return args
 }
 
+// commandLine is what was typed, in the order that the library wants: flags first.
+type commandLine struct {
+	name    string       // of the command, such as "fleet run"
+	command *cli.Command // nil: none was named
+	args    []string     // with the program's name
+	help    bool         // --help stands somewhere
+}
+
 // arrange puts flags before the other arguments, as the library wants them,
 // and refuses flags that the command does not have. "--" ends flags; a lone "-"
 // is an argument. An argument that begins with a dash is never a file name.
-func arrange(app *cli.App, args []string) ([]string, error) {
+func arrange(app *cli.App, args []string) (commandLine, error) {
 	if len(args) < 2 {
-		return args, nil
+		return commandLine{args: args}, nil
 	}
-	if strings.HasPrefix(args[1], "-") {
-		return args, rootFlag(app, args[1])
+	switch first := args[1]; {
+	case first == "--help" || first == "-h":
+		return commandLine{args: args[:1]}, nil
+	case first == "--version":
+		return commandLine{args: args[:2]}, nil
+	case strings.HasPrefix(first, "-"):
+		return commandLine{}, flagBeforeCommand(app, first)
 	}
 	cmd, n := find(app.Commands, args[1:])
 	if cmd == nil {
-		return nil, unknownCommand(app.Commands, args[1])
+		return commandLine{}, unknownCommand(app.Commands, args[1])
 	}
 	head, rest := args[:1+n], args[1+n:]
-	known := byName(cmd.Flags)
+	line := commandLine{name: strings.Join(head[1:], " "), command: cmd}
 	var flags, others []string
-	help := false
 	for i := 0; i < len(rest); i++ {
 		arg := rest[i]
 		if arg == "--" {
@@ -53,29 +65,29 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 			others = append(others, arg)
 			continue
 		}
-		name, _, inline := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
-		f := known[name]
+		name, value, inline := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
+		f := lookup(cmd, name)
 		if f == nil {
-			return nil, unknownFlag(cmd, strings.Join(head[1:], " "), arg)
+			return line, unknownFlag(cmd, line.name, arg)
 		}
-		help = help || (name == "help" || name == "h") && !inline
-		flags = append(flags, arg)
-		if inline || !takesValue(f) {
-			continue
+		line.help = line.help || f.Names()[0] == "help" && !inline
+		switch {
+		case inline && !takesValue(f):
+			flags = append(flags, "--"+name+"="+yesNo(value))
+		case inline || !takesValue(f):
+			flags = append(flags, arg)
+		default:
+			if i++; i == len(rest) {
+				return line, usagef("flag %s needs a value", arg)
+			}
+			flags = append(flags, arg, rest[i])
 		}
-		i++
-		if i == len(rest) {
-			return nil, usagef("flag %s needs a value", arg)
-		}
-		flags = append(flags, rest[i])
 	}
 	if len(cmd.Subcommands) > 0 && len(others) > 0 {
-		return nil, unknownCommand(cmd.Subcommands, others[0])
+		return line, unknownCommand(cmd.Subcommands, others[0])
 	}
-	if help { // the library would take an argument for the name of a topic
-		others = nil
-	}
-	return slices.Concat(head, flags, []string{"--"}, others), nil
+	line.args = slices.Concat(head, flags, []string{"--"}, others)
+	return line, nil
 }
 
 // find follows the names at the front of args to a command; n of them were used.
@@ -89,17 +101,6 @@ func find(commands []*cli.Command, args []string) (cmd *cli.Command, n int) {
 		n++
 	}
 	return cmd, n
-}
-
-// byName are the flags under each of their names.
-func byName(flags []cli.Flag) map[string]cli.Flag {
-	m := make(map[string]cli.Flag, 2*len(flags))
-	for _, f := range flags {
-		for _, name := range f.Names() {
-			m[name] = f
-		}
-	}
-	return m
 }
 
 func lookup(cmd *cli.Command, name string) cli.Flag {
@@ -116,13 +117,9 @@ func takesValue(f cli.Flag) bool {
 	return ok && d.TakesValue()
 }
 
-func rootFlag(app *cli.App, arg string) error {
-	known := []string{"--help", "-h", "--version"}
-	if slices.Contains(known, arg) {
-		return nil
-	}
+func flagBeforeCommand(app *cli.App, arg string) error {
 	f := usagef("unknown flag %s before the command", arg)
-	if run, _ := find(app.Commands, []string{"run"}); run != nil && lookup(run, strings.TrimLeft(arg, "-")) != nil {
+	if run, _ := find(app.Commands, []string{"run"}); lookup(run, strings.TrimLeft(arg, "-")) != nil {
 		return f.hint("flags stand after the command: llmbatch run %s … PROMPTS", arg)
 	}
 	return f.hint("llmbatch --help lists the commands")
@@ -143,10 +140,26 @@ func unknownCommand(commands []*cli.Command, name string) error {
 	return f.hint("the commands are %s", strings.Join(names, ", "))
 }
 
+// otherNames are what other programs call our flags.
+func otherNames(name string) string {
+	return map[string]string{
+		"output": "--out", "output-file": "--out", "workers": "--concurrency", "parallel": "--concurrency", "threads": "--concurrency", "max-concurrency": "--concurrency",
+		"retries": "--max-errors, or --max-attempts, which counts refusals too", "max-retries": "--max-errors, or --max-attempts, which counts refusals too",
+		"dry-run": "llmbatch plan, which sends nothing", "top-p": "--params '{\"top_p\": 0.9}'", "top-k": "--params '{\"top_k\": 40}'",
+		"key": "--api-key-file, or ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment", "api-key": "--api-key-file, or ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment",
+		"prompt": "--template, which makes a prompt of each line; prompts themselves stand in the file", "url": "--base-url", "timeout": "--attempt-timeout",
+		"force": "--fresh", "overwrite": "--fresh", "debug": "-vv", "silent": "--quiet", "system-prompt": "--system",
+	}[name]
+}
+
 func unknownFlag(cmd *cli.Command, command, arg string) error {
 	name, _, _ := strings.Cut(arg, "=")
 	f := usagef("unknown flag %s", name)
-	if near := nearest(strings.TrimLeft(name, "-"), flagNames(cmd.Flags)); near != "" {
+	bare := strings.TrimLeft(name, "-")
+	if other := otherNames(strings.ReplaceAll(bare, "_", "-")); other != "" && takesSettings(cmd) {
+		return f.hint("did you mean %s?", other)
+	}
+	if near := nearest(bare, flagNames(cmd.Flags)); near != "" {
 		f.hint("did you mean --%s?", near)
 	} else {
 		f.hint("llmbatch %s --help lists the flags", command)

@@ -18,15 +18,15 @@ func TestArrange(t *testing.T) {
 		{"run - -o -", "run -o - -- -"},
 		{"run x -o --weird", "run -o --weird -- x"},
 		{"run --header A:1,2 x", "run --header A:1,2 -- x"},
-		{"run x --help", "run --help --"},
+		{"run x --help", "run --help -- x"},
 		{"report", "report --"},
 		{"--version", "--version"},
 		{"", ""},
 	} {
 		args := append([]string{"llmbatch"}, strings.Fields(c.typed)...)
 		got, err := arrange(newApp(&env{}), args)
-		if want := append([]string{"llmbatch"}, strings.Fields(c.want)...); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q: got %q, %v, want %q", c.typed, got, err, want)
+		if want := append([]string{"llmbatch"}, strings.Fields(c.want)...); err != nil || !slices.Equal(got.args, want) {
+			t.Errorf("%q: got %q, %v, want %q", c.typed, got.args, err, want)
 		}
 	}
 }

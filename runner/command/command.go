@@ -18,9 +18,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +32,7 @@ type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) string
+	environ        func() []string // NAME=value each, as os.Environ; nil: none
 	// signals begins to listen to signals; commands that don't call it die of
 	// them as usual.
 	signals func() signals
@@ -45,9 +46,10 @@ type env struct {
 // Main runs the command that args name (args[0] is the program's name) and
 // returns its exit code, one of the list in exit.go.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	defer dumpOnQuit(stderr)()
 	return run(args, &env{
 		stdin: stdin, stdout: stdout, stderr: stderr,
-		getenv: os.Getenv, signals: catchSignals,
+		getenv: os.Getenv, environ: os.Environ, signals: catchSignals,
 		now: time.Now, start: time.Now(),
 	})
 }
@@ -68,9 +70,13 @@ func run(args []string, e *env) (code int) {
 		complete(app, args[1:len(args)-1], e.stdout)
 		return exitOK
 	}
-	args, err := arrange(app, askedFor(args))
-	if err == nil {
-		err = app.RunContext(context.Background(), args)
+	line, err := arrange(app, askedFor(args))
+	switch {
+	case err != nil:
+	case line.help:
+		err = writeOut(e.stdout, []byte(helpText(line.name, line.command, false)))
+	default:
+		err = app.RunContext(context.Background(), line.args)
 	}
 	return tell(e.stderr, err)
 }
@@ -79,117 +85,63 @@ func run(args []string, e *env) (code int) {
 // library keeps what it parsed in it.
 func newApp(e *env) *cli.App {
 	app := &cli.App{
-		Name:                      "llmbatch",
-		Usage:                     "run a file of prompts against an LLM API, to the end",
-		UsageText:                 "llmbatch COMMAND [flags] FILE",
-		Version:                   version(),
-		Writer:                    e.stdout,
-		ErrWriter:                 e.stderr,
-		Reader:                    e.stdin,
-		Commands:                  commands(e),
+		Name:        "llmbatch",
+		Usage:       "run a file of prompts against an LLM API, to the end",
+		UsageText:   "llmbatch COMMAND [flags] FILE",
+		Description: manText,
+		Version:     version(),
+		Writer:      e.stdout,
+		ErrWriter:   e.stderr,
+		Reader:      e.stdin,
+		Commands: []*cli.Command{
+			runCommand(e), planCommand(e), reportCommand(e), showCommand(e), exportCommand(e), mergeCommand(e),
+			mockCommand(e), fleetCommand(e), schemaCommand(e), completionCommand(e), manCommand(e),
+		},
 		Flags:                     []cli.Flag{helpFlag(), &cli.BoolFlag{Name: "version", Usage: "print the version"}},
 		HideHelp:                  true, // the library's own flags are variables that
 		HideVersion:               true, // it writes to: calls could not run side by side
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError:              func(c *cli.Context, err error, _ bool) error { return flagError(c, err) },
 	}
-	for _, c := range app.Commands {
+	for c := range leaves(app.Commands) {
 		c.Flags = append(c.Flags, helpFlag())
 		c.HideHelp, c.HideHelpCommand = true, true
-		c.OnUsageError = app.OnUsageError
-		for _, leaf := range append([]*cli.Command{c}, c.Subcommands...) {
-			if len(leaf.Subcommands) == 0 && !takesSettings(leaf) {
-				withVariables(e, leaf)
+		c.OnUsageError = func(c *cli.Context, err error, _ bool) error { return flagError(c, err) }
+		if !takesSettings(c) {
+			c.Before = func(ctx *cli.Context) error {
+				_, err := fromEnvironment(ctx, e)
+				return err
 			}
 		}
 	}
-	if asksHelp(e.args) {
-		for _, c := range app.Commands {
-			c.CustomHelpTemplate = helpTemplate(c)
-		}
-		app.CustomAppHelpTemplate = appHelpTemplate(app)
-	}
-	setUp(app)
 	app.Action = func(c *cli.Context) error {
 		if c.Bool("version") {
 			return writeOut(e.stdout, []byte("llmbatch version "+app.Version+"\n"))
 		}
-		return cli.ShowAppHelp(c)
+		return writeOut(e.stdout, []byte(appHelp(app)))
 	}
 	return app
 }
 
+// leaves are the commands and their subcommands.
+func leaves(commands []*cli.Command) iter.Seq[*cli.Command] {
+	return func(yield func(*cli.Command) bool) {
+		for _, c := range commands {
+			if !yield(c) {
+				return
+			}
+			for _, sub := range c.Subcommands {
+				if !yield(sub) {
+					return
+				}
+			}
+		}
+	}
+}
+
 func helpFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "help", Aliases: []string{"h"}, Usage: "show help", DisableDefaultText: true}
-}
-
-// commands are those of the program, in the order of --help. Where the first
-// argument names one, the others are not built: that is most of what the command
-// line costs a start.
-func commands(e *env) []*cli.Command {
-	all := []struct {
-		name  string
-		build func(*env) *cli.Command
-	}{
-		{"run", runCommand}, {"plan", planCommand}, {"report", reportCommand}, {"show", showCommand}, {"export", exportCommand}, {"merge", mergeCommand},
-		{"mock", mockCommand}, {"fleet", fleetCommand}, {"schema", schemaCommand}, {"completion", completionCommand}, {"man", manCommand},
-	}
-	named := ""
-	if n := len(e.args); n > 0 && e.args[0] != "man" && e.args[n-1] != completionFlag {
-		named = e.args[0]
-	}
-	var built []*cli.Command
-	for _, c := range all {
-		if c.name == named {
-			return []*cli.Command{c.build(e)}
-		}
-	}
-	for _, c := range all {
-		built = append(built, c.build(e))
-	}
-	return built
-}
-
-// setUp has the library prepare app without the two things that it does for each
-// of the flags, and that are of no use here: the categories of its own help, and,
-// between parsing and the action, the search for flags with an action, which asks
-// each whether it is set by way of all others.
-func setUp(app *cli.App) {
-	flags := make([][]cli.Flag, len(app.Commands))
-	for i, c := range app.Commands {
-		flags[i], c.Flags = c.Flags, nil
-	}
-	app.Setup()
-	for i, c := range app.Commands {
-		c.Flags = flags[i]
-		withoutFlagActions(c)
-		for _, sub := range c.Subcommands {
-			withoutFlagActions(sub)
-		}
-	}
-}
-
-func withoutFlagActions(c *cli.Command) {
-	flags, action := c.Flags, c.Action
-	c.Before = func(*cli.Context) error {
-		c.Flags = nil
-		return nil
-	}
-	c.Action = func(ctx *cli.Context) error {
-		c.Flags = flags
-		return action(ctx)
-	}
-}
-
-// asksHelp says whether the help texts may be wanted: making them costs as much
-// as all else of the command line.
-func asksHelp(args []string) bool {
-	return len(args) == 0 || args[0] == "help" || slices.ContainsFunc(args, func(a string) bool {
-		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		return strings.HasPrefix(a, "-") && (name == "h" || name == "help")
-	})
 }
 
 // version is what the build recorded, "(devel)" for a build from a checkout

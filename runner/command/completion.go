@@ -71,8 +71,12 @@ func completionCommand(e *env) *cli.Command {
 func manCommand(e *env) *cli.Command {
 	return &cli.Command{
 		Name: "man", Usage: "print the manual page", Description: "  llmbatch man | man -l -",
-		Action: func(c *cli.Context) error {
-			return writeOut(e.stdout, []byte(manPage(c.App)))
+		Action: func(*cli.Context) error {
+			page, err := manPage(newApp(e))
+			if err != nil {
+				return err
+			}
+			return writeOut(e.stdout, []byte(page))
 		},
 	}
 }

@@ -4,26 +4,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"go.yaml.in/yaml/v3"
+
+	"llmbatch/runner"
+	"llmbatch/runner/provider"
 )
 
 // fromFile sets what neither the command line nor the environment set, from
 // the YAML file that --config names: a mapping of flag names to values, and
 // "prices", a mapping of models to prices per million tokens.
-func fromFile(c *cli.Context, o *options, names []string) error {
+func fromFile(c *cli.Context, o *options) error {
 	root, err := readYAML(o.config)
 	if err != nil || root == nil {
 		return err
 	}
 	file := o.config
-	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "config" })
-	known := append(slices.Clone(names), "prices")
+	known := slices.DeleteFunc(settingNames(c.Command.Flags), func(n string) bool { return n == "config" || n == "json" })
+	known = append(known, "prices")
 	seen := map[string]int{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
@@ -107,8 +113,8 @@ func setFromNode(c *cli.Context, file, name string, value *yaml.Node) error {
 		if v.Tag == "!!null" {
 			return usagef("%s: no value", where)
 		}
-		if err := c.Set(name, v.Value); err != nil {
-			return badValue(where, v.Value, lookup(c.Command, name))
+		if err := setFlag(c, where, name, v.Value); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -123,13 +129,13 @@ func resolve(n *yaml.Node) *yaml.Node {
 
 // readPrices reads the prices section: models to mappings of input, output,
 // cache-read and cache-write, money per million tokens.
-func readPrices(file string, n *yaml.Node) (map[string]price, error) {
+func readPrices(file string, n *yaml.Node) (map[string]runner.Price, error) {
 	n = resolve(n)
 	if n.Kind != yaml.MappingNode {
 		return nil, usagef("%s:%d: prices: want a mapping of models to prices", file, n.Line).
 			hint("such as prices: {my-model: {input: 3, output: 15}}")
 	}
-	prices := map[string]price{}
+	prices := map[string]runner.Price{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		model, value := n.Content[i], resolve(n.Content[i+1])
 		if _, twice := prices[model.Value]; twice {
@@ -144,12 +150,12 @@ func readPrices(file string, n *yaml.Node) (map[string]price, error) {
 	return prices, nil
 }
 
-func readPrice(file string, n *yaml.Node) (p price, err error) {
+func readPrice(file string, n *yaml.Node) (p runner.Price, err error) {
 	if n.Kind != yaml.MappingNode {
 		return p, usagef("%s:%d: prices: want input and output, money per million tokens", file, n.Line)
 	}
-	p.cacheRead, p.cacheWrite = -1, -1
-	fields := map[string]*float64{"input": &p.input, "output": &p.output, "cache-read": &p.cacheRead, "cache-write": &p.cacheWrite}
+	p.CacheRead, p.CacheWrite = -1, -1
+	fields := map[string]*float64{"input": &p.Input, "output": &p.Output, "cache-read": &p.CacheRead, "cache-write": &p.CacheWrite}
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], resolve(n.Content[i+1])
@@ -162,16 +168,114 @@ func readPrice(file string, n *yaml.Node) (p price, err error) {
 		}
 		*fields[key.Value] = v
 	}
-	return p.complete(), nil
+	return withCachePrices(p), nil
 }
 
-// complete prices cached input like other input where nothing was said (-1).
-func (p price) complete() price {
-	if p.cacheRead < 0 {
-		p.cacheRead = p.input
+// withCachePrices prices cached input like other input where nothing was said (-1).
+func withCachePrices(p runner.Price) runner.Price {
+	if p.CacheRead < 0 {
+		p.CacheRead = p.Input
 	}
-	if p.cacheWrite < 0 {
-		p.cacheWrite = p.input
+	if p.CacheWrite < 0 {
+		p.CacheWrite = p.Input
 	}
 	return p
+}
+
+// price is what a model's tokens cost; false if that is not known. The price
+// flags hold for all models. Those of the command line and the environment come
+// before the prices section of the settings file, those of the file itself after.
+func (o *options) price(model string) (runner.Price, bool) {
+	general, typed := o.generalPrice()
+	if typed {
+		return general, true
+	}
+	for _, name := range []string{model, dated.ReplaceAllString(model, "")} {
+		if p, ok := o.prices[name]; ok {
+			return p, true
+		}
+	}
+	return general, general != runner.Price{}
+}
+
+// dated is the date at the end of a model's full name.
+var dated = regexp.MustCompile(`-(20\d{6}|20\d\d-\d\d-\d\d)$`)
+
+// generalPrice is that of the flags; typed means not from the settings file.
+func (o *options) generalPrice() (p runner.Price, typed bool) {
+	p = runner.Price{Input: o.priceInput, Output: o.priceOutput, CacheRead: o.priceCacheRead, CacheWrite: o.priceCacheWrite}
+	for flag, cached := range map[string]*float64{"price-cache-read": &p.CacheRead, "price-cache-write": &p.CacheWrite} {
+		if o.from[flag] == fromDefault {
+			*cached = -1
+		}
+	}
+	return withCachePrices(p), o.typed("price-input") || o.typed("price-output")
+}
+
+// printConfig writes the effective settings, each with where it came from, as a
+// file that --config would take. What may be a key is hidden.
+func printConfig(w io.Writer, c *cli.Context, o *options) error {
+	for _, f := range inGroups(c.Command.Flags) {
+		name := f.Names()[0]
+		from, ok := o.from[name]
+		if !ok || name == "config" {
+			continue
+		}
+		comment := ""
+		if value := strings.Join(valuesOf(c, name), ""); from == fromDefault && (value == "" || value == "0" || value == "0s") {
+			comment = "# " // it means "none"
+		}
+		fmt.Fprintf(w, "%s%s: %s  # %s\n", comment, name, shownValue(c, name), from)
+	}
+	if len(o.prices) > 0 {
+		fmt.Fprintln(w, "prices:")
+	}
+	for _, model := range slices.Sorted(maps.Keys(o.prices)) {
+		p := o.prices[model]
+		fmt.Fprintf(w, "  %s: {input: %g, output: %g, cache-read: %g, cache-write: %g}  # %s\n",
+			quoteYAML(model), p.Input, p.Output, p.CacheRead, p.CacheWrite, o.config)
+	}
+	return nil
+}
+
+// shownValue is a flag's value in YAML, without what may be a key.
+func shownValue(c *cli.Context, name string) string {
+	if repeatable(lookup(c.Command, name)) {
+		var shown []string
+		for _, v := range valuesOf(c, name) {
+			shown = append(shown, doubleQuoted(provider.HideHeader(v)))
+		}
+		return "[" + strings.Join(shown, ", ") + "]"
+	}
+	switch v := c.Value(name).(type) {
+	case time.Duration:
+		return shortDuration(v)
+	case string:
+		if name == "base-url" {
+			v = provider.HideURL(v)
+		}
+		return quoteYAML(v)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// quoteYAML writes s as one YAML scalar on one line.
+func quoteYAML(s string) string {
+	if s == "" || strings.ContainsAny(s, "\n,[]{}#") {
+		return doubleQuoted(s)
+	}
+	return marshalled(s)
+}
+
+func doubleQuoted(s string) string {
+	return marshalled(&yaml.Node{Kind: yaml.ScalarNode, Value: s, Style: yaml.DoubleQuotedStyle})
+}
+
+func marshalled(v any) string {
+	out, err := yaml.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	return strings.TrimRight(string(out), "\n")
 }

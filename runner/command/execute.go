@@ -115,28 +115,16 @@ func parseUntil(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usagef("--until %q: not a time", text).hint("such as 06:00, '2026-01-31 06:00' or 2026-01-31T06:00:00Z")
 }
 
-// config is the runner's part of the settings.
-func (x *execution) config() runner.Config {
-	o := x.o
+// runnerConfig is the part of a runner's Config that follows from the settings
+// alone and holds for each request: of a run and of a fleet's worker.
+func runnerConfig(o *options, r *router, log *slog.Logger) runner.Config {
 	c := runner.Config{
-		Items: x.itemsToRun(), Route: x.router.route, Lanes: len(x.found.lanes),
-		RetryFailed: o.retryFailed, Rerun: o.onChanged == "rerun", Limit: o.limit, ReadAhead: 32,
-		Retry: retry.Policy{MaxAttempts: o.maxAttempts, MaxErrors: o.maxErrors, MaxWait: o.maxWait},
-		Pacing: pacing.Config{
-			Max: o.concurrency, Start: min(o.startConcurrency, o.concurrency), Fixed: o.fixed,
-			Increase: o.aimdIncrease, Decrease: o.aimdDecrease, RPM: o.rpm, TPM: o.tpm,
-		},
-		End: x.end, ItemBudget: o.itemBudget, AttemptTimeout: o.attemptTimeout, IdleTimeout: o.idleTimeout, Drain: o.drain,
-		Stream: o.stream, OnCut: o.onCut, ContinueStyle: o.continueStyle, NoFailFast: o.noFailFast,
-		FreshSalt: randomHex(), IdempotencyHeader: o.idempotencyHeader,
-		Seed: o.seed, Scrub: x.router.scrubber(), Log: x.logger(), UserAgent: "llmbatch/" + version(),
-		OnRow: x.onRow,
-	}
-	x.passOver(&c)
-	if o.verbose {
-		c.Pacing.Log = func(ch pacing.Change) {
-			c.Log.Debug("limit", "from", ch.From, "to", ch.To, "reason", ch.Reason, "detail", ch.Detail)
-		}
+		Route:      r.route,
+		Retry:      retry.Policy{MaxAttempts: o.maxAttempts, MaxErrors: o.maxErrors, MaxWait: o.maxWait},
+		ItemBudget: o.itemBudget, AttemptTimeout: o.attemptTimeout, IdleTimeout: o.idleTimeout, Drain: o.drain,
+		Stream: o.stream, OnCut: o.onCut, ContinueStyle: o.continueStyle,
+		IdempotencyHeader: o.idempotencyHeader,
+		Seed:              o.seed, Scrub: r.scrubber(), Log: log, UserAgent: "llmbatch/" + version(),
 	}
 	if o.onLongWait == "cap" {
 		c.Retry.OnLongWait = retry.Cap
@@ -150,13 +138,32 @@ func (x *execution) config() runner.Config {
 	if o.hasPrices() {
 		c.Price = o.price
 	}
-	if o.maxCost > 0 {
-		c.Spend = pacing.NewSpend(o.maxCost)
+	return c
+}
+
+// config is the runner's part of the run.
+func (x *execution) config() runner.Config {
+	o := x.o
+	c := runnerConfig(o, x.router, x.logger())
+	c.RetryFailed, c.Rerun, c.Limit, c.NoFailFast, c.ReadAhead = o.retryFailed, o.onChanged == "rerun", o.limit, o.noFailFast, 32
+	c.Pacing = pacing.Config{
+		Max: o.concurrency, Start: min(o.startConcurrency, o.concurrency), Fixed: o.fixed,
+		Increase: o.aimdIncrease, Decrease: o.aimdDecrease, RPM: o.rpm, TPM: o.tpm,
+	}
+	if o.verbose {
+		c.Pacing.Log = func(ch pacing.Change) {
+			c.Log.Debug("limit", "from", ch.From, "to", ch.To, "reason", ch.Reason, "detail", ch.Detail)
+		}
+	}
+	c.Items, c.Lanes, c.End, c.OnRow, c.FreshSalt = x.itemsToRun(), len(x.found.lanes), x.end, x.onRow, randomHex()
+	x.passOver(&c)
+	if x.o.maxCost > 0 {
+		c.Spend = pacing.NewSpend(x.o.maxCost)
 	}
 	if x.in.CanReload() {
 		c.Reload = x.in.Reload
 	}
-	if x.in.Pipe() || o.skipInvalid {
+	if x.in.Pipe() || x.o.skipInvalid {
 		c.Reject = x.in.Reject
 	}
 	x.sink(&c)

@@ -14,6 +14,7 @@ import (
 	"llmbatch/output"
 	"llmbatch/output/report"
 	"llmbatch/runner"
+	"llmbatch/runner/provider"
 )
 
 // ending is all that decides how a run ends for the user.
@@ -267,12 +268,24 @@ func (x *execution) next(end ending, facts report.RunFacts) string {
 	return x.clean(shellWords(words))
 }
 
-// hideArgument hides what looks like a secret in an argument of --header.
+// hideArgument hides what looks like a secret in an argument: a header's value, a
+// member of a URL's query.
 func hideArgument(w string) string {
-	if name, _, ok := strings.Cut(w, ":"); ok && isToken(strings.TrimPrefix(name, "--header=")) {
-		return hideHeader(w)
+	flag, value, inline := strings.Cut(w, "=")
+	if inline = inline && strings.HasPrefix(w, "-"); !inline {
+		flag, value = "", w
 	}
-	return w
+	name, _, header := strings.Cut(value, ":")
+	switch {
+	case strings.Contains(value, "://"):
+		value = provider.HideURL(value)
+	case header && isToken(name):
+		value = provider.HideHeader(value)
+	}
+	if inline {
+		return flag + "=" + value
+	}
+	return value
 }
 
 // shellWords quotes words for a shell.

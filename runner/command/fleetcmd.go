@@ -44,27 +44,13 @@ type fleetOptions struct {
 func fleetCommand(e *env) *cli.Command {
 	c := &cli.Command{
 		Name: "fleet", Usage: "the same run on many machines, over NATS JetStream", ArgsUsage: "COMMAND",
-		Description: fleetDescription,
-		Subcommands: []*cli.Command{
-			fleetServeCommand(e), fleetRunCommand(e), fleetWorkerCommand(e), fleetStatusCommand(e),
-			fleetLimitCommand(e), fleetPauseCommand(e), fleetUnpauseCommand(e), fleetAbortCommand(e), fleetRmCommand(e),
-		},
-		HideHelpCommand: true,
+		Description: fleetDescription + "\n\nCommands:\n",
+		Subcommands: append([]*cli.Command{fleetServeCommand(e), fleetRunCommand(e), fleetWorkerCommand(e)}, adminCommands(e)...),
 	}
-	var list strings.Builder
 	for _, s := range c.Subcommands {
-		fmt.Fprintf(&list, "  fleet %-9s %s\n", s.Name, s.Usage)
+		c.Description += fmt.Sprintf("  fleet %-9s %s\n", s.Name, s.Usage)
 	}
-	c.Description += "\n\nCommands:\n" + list.String()
-	c.Action = func(*cli.Context) error { return writeOut(e.stdout, []byte(helpText(c, true))) }
-	for _, s := range c.Subcommands {
-		s.Flags = append(s.Flags, helpFlag())
-		s.HideHelp, s.HideHelpCommand = true, true
-		s.OnUsageError = func(c *cli.Context, err error, _ bool) error { return flagError(c, err) }
-		if asksHelp(e.args) {
-			s.CustomHelpTemplate = strings.ReplaceAll(helpTemplate(s), "llmbatch "+s.Name, "llmbatch fleet "+s.Name)
-		}
-	}
+	c.Action = func(*cli.Context) error { return writeOut(e.stdout, []byte(helpText("fleet", c, true))) }
 	return c
 }
 
@@ -207,82 +193,69 @@ func parseSize(text string) (int, error) {
 	return n, nil
 }
 
-func fleetStatusCommand(e *env) *cli.Command {
-	f := &fleetOptions{}
-	return &cli.Command{
-		Name: "status", Usage: "show how a run stands",
-		Flags: append(natsFlags(f), &cli.BoolFlag{Name: "json", Destination: &f.json, Usage: "as one JSON object"}),
-		Action: admin(e, f, func(ctx context.Context, c *fleet.Conn, _ *cli.Context) error {
+// adminCommands do one thing each to a run that goes.
+func adminCommands(e *env) []*cli.Command {
+	var commands []*cli.Command
+	for _, a := range []struct {
+		name, usage, arg string
+		do               func(ctx context.Context, c *fleet.Conn, arg string, json bool) error
+	}{
+		{"status", "show how a run stands", "", func(ctx context.Context, c *fleet.Conn, _ string, json bool) error {
 			s, err := c.Status(ctx)
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
-			}
-			if f.json {
+			case json:
 				return s.WriteJSON(e.stdout)
 			}
 			return s.WriteText(e.stdout)
-		}),
-	}
-}
-
-func fleetLimitCommand(e *env) *cli.Command {
-	f := &fleetOptions{}
-	return &cli.Command{
-		Name: "limit", Usage: "cap the requests on the wire of each lane, now; 0: no cap", ArgsUsage: "N", Flags: natsFlags(f),
-		Action: func(c *cli.Context) error {
-			arg, err := oneArg(c, "N")
-			if err != nil {
-				return err
-			}
-			n, err := strconv.Atoi(arg)
-			if err != nil || n < 0 || strconv.Itoa(n) != arg {
-				return usagef("fleet limit: %q is not a number of requests", arg)
-			}
-			return doAdmin(e, f, func(ctx context.Context, conn *fleet.Conn) error { return conn.SetLimit(ctx, n) })
-		},
-	}
-}
-
-func fleetPauseCommand(e *env) *cli.Command {
-	f := &fleetOptions{}
-	return &cli.Command{
-		Name: "pause", Usage: "launch nothing more until fleet unpause", Flags: natsFlags(f),
-		Action: admin(e, f, func(ctx context.Context, c *fleet.Conn, _ *cli.Context) error { return c.Pause(ctx) }),
-	}
-}
-
-func fleetUnpauseCommand(e *env) *cli.Command {
-	f := &fleetOptions{}
-	return &cli.Command{
-		Name: "unpause", Usage: "launch again, also where an API asked for a wait", Flags: natsFlags(f),
-		Action: admin(e, f, func(ctx context.Context, c *fleet.Conn, _ *cli.Context) error { return c.Unpause(ctx) }),
-	}
-}
-
-func fleetAbortCommand(e *env) *cli.Command {
-	f := &fleetOptions{}
-	return &cli.Command{
-		Name: "abort", Usage: "stop a run everywhere; what is on the wire may finish", Flags: natsFlags(f),
-		Action: admin(e, f, func(ctx context.Context, c *fleet.Conn, _ *cli.Context) error { return c.Abort(ctx) }),
-	}
-}
-
-func fleetRmCommand(e *env) *cli.Command {
-	f := &fleetOptions{}
-	return &cli.Command{
-		Name: "rm", Usage: "delete a run's streams; the results file stays", Flags: natsFlags(f),
-		Action: admin(e, f, func(ctx context.Context, c *fleet.Conn, _ *cli.Context) error { return c.Remove(ctx) }),
-	}
-}
-
-// admin is the action of a command that does one thing to a run.
-func admin(e *env, f *fleetOptions, do func(context.Context, *fleet.Conn, *cli.Context) error) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		if err := noArgs(c); err != nil {
-			return err
+		}},
+		{"limit", "cap the requests on the wire a model, now; 0: no cap", "N", func(ctx context.Context, c *fleet.Conn, arg string, _ bool) error {
+			n, _ := strconv.Atoi(arg)
+			return c.SetLimit(ctx, n)
+		}},
+		{"pause", "launch nothing more until fleet unpause", "", plainly((*fleet.Conn).Pause)},
+		{"unpause", "launch again, also where an API asked for a wait", "", plainly((*fleet.Conn).Unpause)},
+		{"abort", "stop a run everywhere; what is on the wire may finish", "", plainly((*fleet.Conn).Abort)},
+		{"rm", "delete a run's streams; the results file stays", "", plainly((*fleet.Conn).Remove)},
+	} {
+		f := &fleetOptions{}
+		flags := natsFlags(f)
+		if a.name == "status" {
+			flags = append(flags, &cli.BoolFlag{Name: "json", Destination: &f.json, Usage: "as one JSON object"})
 		}
-		return doAdmin(e, f, func(ctx context.Context, conn *fleet.Conn) error { return do(ctx, conn, c) })
+		commands = append(commands, &cli.Command{
+			Name: a.name, Usage: a.usage, ArgsUsage: a.arg, Flags: flags,
+			Action: func(c *cli.Context) error {
+				arg, err := "", noArgs(c)
+				if a.arg != "" {
+					arg, err = countArg(c, a.arg)
+				}
+				if err != nil {
+					return err
+				}
+				return doAdmin(e, f, func(ctx context.Context, conn *fleet.Conn) error { return a.do(ctx, conn, arg, f.json) })
+			},
+		})
 	}
+	return commands
+}
+
+// plainly is do for a command without an argument.
+func plainly(do func(*fleet.Conn, context.Context) error) func(context.Context, *fleet.Conn, string, bool) error {
+	return func(ctx context.Context, c *fleet.Conn, _ string, _ bool) error { return do(c, ctx) }
+}
+
+// countArg is the one argument of a command that takes a count.
+func countArg(c *cli.Context, what string) (string, error) {
+	arg, err := oneArg(c, what)
+	if err != nil {
+		return "", err
+	}
+	if n, err := strconv.Atoi(arg); err != nil || n < 0 || strconv.Itoa(n) != arg {
+		return "", usagef("%s: %q is not a number of requests", commandName(c), arg)
+	}
+	return arg, nil
 }
 
 func doAdmin(e *env, f *fleetOptions, do func(context.Context, *fleet.Conn) error) error {

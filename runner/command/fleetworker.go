@@ -6,15 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"llmbatch/input"
 	"llmbatch/output/live"
-	"llmbatch/retry"
 	"llmbatch/runner"
 	"llmbatch/runner/fleet"
 	"llmbatch/runner/provider"
@@ -23,51 +26,33 @@ import (
 // fleetSettings are the settings of a run as its workers get them: no key, no
 // secret header, no URL with a password.
 type fleetSettings struct {
-	Provider, Endpoint, Model, Temperature, System string
-	MaxTokens                                      int
-	BaseURL                                        string
+	// Set holds the flags of run that are not at their defaults.
+	Set map[string][]string
 	// Bases are the base URLs of the coordinator's environment; a worker's own win.
 	Bases map[string]string
 	// Keyed are the families that the coordinator has keys for: it decided by them.
-	Keyed                                          []string
-	Header                                         []string
-	AuthHeader, IdempotencyHeader                  string
-	Stream                                         bool
-	OnCut, ContinueStyle, OnLongWait               string
-	ItemBudget, AttemptTimeout, IdleTimeout, Drain time.Duration
-	MaxAttempts, MaxErrors                         int
-	MaxWait                                        time.Duration
-	Prices                                         map[string]runner.Price
-	General                                        runner.Price
-	GeneralWins                                    bool
-	Priced                                         bool
-	Seed                                           uint64
-	Mock                                           string // address of the mock API
+	Keyed  []string
+	Prices map[string]runner.Price // of the settings file
+	Mock   string                  // address of the mock API
 }
 
 // settingsFor is the settings of a session. Secrets are an error: they would pass
 // through NATS.
 func settingsFor(s *session) (fleetSettings, error) {
 	o := s.o
-	fs := fleetSettings{
-		Provider: o.provider, Endpoint: o.endpoint, Model: o.model, Temperature: o.temperature, System: o.system,
-		MaxTokens: o.maxTokens, BaseURL: o.baseURL, Keyed: s.router.keyed, Header: o.header.Value(),
-		AuthHeader: o.authHeader, IdempotencyHeader: o.idempotencyHeader, Stream: o.stream, OnCut: o.onCut,
-		ContinueStyle: o.continueStyle, OnLongWait: o.onLongWait, ItemBudget: o.itemBudget,
-		AttemptTimeout: o.attemptTimeout, IdleTimeout: o.idleTimeout, Drain: o.drain,
-		MaxAttempts: o.maxAttempts, MaxErrors: o.maxErrors, MaxWait: o.maxWait,
-		Priced: o.hasPrices(), Seed: o.seed, Bases: map[string]string{}, Prices: map[string]runner.Price{},
-	}
-	fs.General, fs.GeneralWins = o.generalPrice()
-	for model, p := range o.prices {
-		fs.Prices[model] = runner.Price{Input: p.input, Output: p.output, CacheRead: p.cacheRead, CacheWrite: p.cacheWrite}
-	}
+	fs := fleetSettings{Set: maps.Clone(o.set), Keyed: s.router.keyed, Bases: map[string]string{}, Prices: o.prices}
+	// Not the fleet's own flags, and no names of files and places on this machine.
+	here := []string{"api-key-file", "config", "out", "summary", "metrics-addr", "metrics-textfile", "only-ids", "template-file"}
+	known := flagNames(runFlags(&options{}))
+	maps.DeleteFunc(fs.Set, func(name string, _ []string) bool {
+		return !slices.Contains(known, name) || slices.Contains(here, name)
+	})
 	if u := s.mock.url(); u != nil {
 		fs.Mock = u.String()
 	}
-	for _, line := range fs.Header {
-		name, value, _ := strings.Cut(line, ":")
-		if secretName(strings.TrimSpace(name)) && !strings.HasPrefix(strings.TrimSpace(value), "env:") {
+	for _, line := range o.header {
+		name, _, _ := strings.Cut(line, ":")
+		if provider.HideHeader(line) != line {
 			return fs, usagef("--header %s: its value would pass through NATS", name).
 				hint("--header '%s: env:NAME' takes it from each worker's environment", name)
 		}
@@ -87,21 +72,8 @@ func settingsFor(s *session) (fleetSettings, error) {
 	return fs, nil
 }
 
-// options are the settings as flags of run.
-func (fs fleetSettings) options(keyFile string) *options {
-	o := &options{
-		provider: fs.Provider, endpoint: fs.Endpoint, model: fs.Model, temperature: fs.Temperature, system: fs.System,
-		maxTokens: fs.MaxTokens, baseURL: fs.BaseURL, authHeader: fs.AuthHeader, apiKeyFile: keyFile,
-		from: map[string]string{},
-	}
-	for _, h := range fs.Header {
-		_ = o.header.Set(h) // never fails
-	}
-	return o
-}
-
 // router is that of the settings, with this machine's keys.
-func (fs fleetSettings) router(e *env, keyFile string) (*router, error) {
+func (fs fleetSettings) router(o *options, e *env) (*router, error) {
 	own := *e
 	own.getenv = func(name string) string {
 		return orElse(e.getenv(name), fs.Bases[name])
@@ -113,7 +85,7 @@ func (fs fleetSettings) router(e *env, keyFile string) (*router, error) {
 			return nil, err
 		}
 	}
-	r, err := newRouter(fs.options(keyFile), &own, mock)
+	r, err := newRouter(o, &own, mock)
 	if err != nil {
 		return nil, err
 	}
@@ -121,43 +93,29 @@ func (fs fleetSettings) router(e *env, keyFile string) (*router, error) {
 	return r, nil
 }
 
-// config is a worker's runner.Config.
-func (fs fleetSettings) config(r *router, log *slog.Logger) runner.Config {
-	c := runner.Config{
-		Route: func(it *input.Item) (*runner.Target, error) {
-			t, err := r.route(it)
-			if err == nil && t.Defaults.Native && t.Credentials.Key == "" && !signsItself(r.header) {
-				return nil, noKey(t.Defaults.Name)
-			}
-			return t, err
-		},
-		Retry:      retry.Policy{MaxAttempts: fs.MaxAttempts, MaxErrors: fs.MaxErrors, MaxWait: fs.MaxWait},
-		ItemBudget: fs.ItemBudget, AttemptTimeout: fs.AttemptTimeout, IdleTimeout: fs.IdleTimeout, Drain: fs.Drain,
-		Stream: fs.Stream, OnCut: fs.OnCut, ContinueStyle: fs.ContinueStyle, IdempotencyHeader: fs.IdempotencyHeader,
-		Seed: fs.Seed, Scrub: r.scrubber(), Log: log, UserAgent: "llmbatch/" + version(),
+// config is the runner.Config of a worker whose own flags are own.
+func (fs fleetSettings) config(e *env, own *options, ownDrain bool, log *slog.Logger) (runner.Config, error) {
+	o, err := optionsOf(fs.Set)
+	if err != nil {
+		return runner.Config{}, err
 	}
-	if fs.OnLongWait == "cap" {
-		c.Retry.OnLongWait = retry.Cap
+	o.prices, o.apiKeyFile = fs.Prices, own.apiKeyFile
+	if ownDrain {
+		o.drain = own.drain
 	}
-	if fs.IdempotencyHeader == "off" {
-		c.IdempotencyHeader = ""
+	r, err := fs.router(o, e)
+	if err != nil {
+		return runner.Config{}, err
 	}
-	if fs.Priced {
-		c.Price = fs.price
-	}
-	return c
-}
-
-func (fs fleetSettings) price(model string) (runner.Price, bool) {
-	if fs.GeneralWins {
-		return fs.General, true
-	}
-	for _, name := range []string{model, dated.ReplaceAllString(model, "")} {
-		if p, ok := fs.Prices[name]; ok {
-			return p, true
+	c := runnerConfig(o, r, log)
+	c.Route = func(it *input.Item) (*runner.Target, error) {
+		t, err := r.route(it)
+		if err == nil && t.Defaults.Native && t.Credentials.Key == "" && !signsItself(r.header) {
+			return nil, noKey(t.Defaults.Name)
 		}
+		return t, err
 	}
-	return fs.General, fs.General != runner.Price{}
+	return c, nil
 }
 
 func fleetWorkerCommand(e *env) *cli.Command {
@@ -224,17 +182,10 @@ func fleetWork(e *env, o *options, f *fleetOptions, ownDrain bool) error {
 			if err := json.Unmarshal(c.Settings, &fs); err != nil {
 				return runner.Config{}, err
 			}
-			if fs.Provider == "" {
+			if fs.Set == nil {
 				return runner.Config{}, errors.New("the run's settings hold secrets and are for its own worker only")
 			}
-			if ownDrain {
-				fs.Drain = o.drain
-			}
-			r, err := fs.router(e, o.apiKeyFile)
-			if err != nil {
-				return runner.Config{}, err
-			}
-			return fs.config(r, log), nil
+			return fs.config(e, o, ownDrain, log)
 		},
 	})
 	return workerEnd(e, o, w, rep, err)
@@ -265,4 +216,47 @@ func workerEnd(e *env, o *options, w *workerSignals, rep runner.Report, err erro
 		f.code = exitInternal
 	}
 	return f
+}
+
+// workerSignals stops a worker in two stages, as stopper does a run: the first
+// signal lets requests on the wire finish, the second does not.
+type workerSignals struct {
+	attached <-chan *runner.Runner
+	cancel   context.CancelCauseFunc
+
+	mu    sync.Mutex
+	first os.Signal
+}
+
+func (w *workerSignals) listen(sig signals, over <-chan struct{}) {
+	var r *runner.Runner
+	for {
+		select {
+		case got := <-sig.stop:
+			w.mu.Lock()
+			again := w.first != nil
+			if !again {
+				w.first = got
+			}
+			w.mu.Unlock()
+			w.cancel(errSignal)
+			if again && r != nil {
+				r.Stop(errSignal)
+			}
+		case r = <-w.attached:
+		case <-sig.status:
+		case <-over:
+			return
+		}
+	}
+}
+
+// code is the exit code of the first signal, 0 if none came.
+func (w *workerSignals) code() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.first == nil {
+		return 0
+	}
+	return signalCode(w.first)
 }

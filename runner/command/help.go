@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -11,34 +12,26 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// helpTemplate is the --help text of a command as a template of the library:
-// fixed text, in our order of groups, with the rare flags left out.
-func helpTemplate(c *cli.Command) string { return literal(helpText(c, false)) }
-
-// literal quotes text for text/template.
-func literal(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"}}`) }
-
-// helpText describes a command; all includes its rare flags.
-func helpText(c *cli.Command, all bool) string {
+// helpText describes a command; all includes its rare flags, which are hidden.
+func helpText(name string, c *cli.Command, all bool) string {
 	var b strings.Builder
 	args := ""
 	if c.ArgsUsage != "" {
 		args = " " + c.ArgsUsage
 	}
-	fmt.Fprintf(&b, "llmbatch %s: %s\n\nUsage: llmbatch %s [flags]%s\n", c.Name, c.Usage, c.Name, args)
+	fmt.Fprintf(&b, "llmbatch %s: %s\n\nUsage: llmbatch %s [flags]%s\n", name, c.Usage, name, args)
 	if c.Description != "" {
 		fmt.Fprintf(&b, "\n%s\n", strings.Trim(c.Description, "\n"))
 	}
-	hidden := map[string]bool{}
-	if !all {
-		for _, f := range rareFlags(&options{}) {
-			hidden[f.Names()[0]] = true
-		}
-	}
-	group := "\x00"
-	for _, f := range inGroups(c.Flags) {
+	hidden, group := 0, "\x00"
+	flags := inGroups(c.Flags)
+	for _, f := range flags {
 		d, ok := f.(cli.DocGenerationFlag)
-		if !ok || (hidden[f.Names()[0]] && takesSettings(c)) {
+		if !ok {
+			continue
+		}
+		if v, ok := f.(cli.VisibleFlag); ok && !v.IsVisible() && !all {
+			hidden++
 			continue
 		}
 		if g := categoryOf(f); g != group {
@@ -51,11 +44,12 @@ func helpText(c *cli.Command, all bool) string {
 	if takesSettings(c) {
 		b.WriteString("\nEvery flag can be set as LLMBATCH_… (--max-errors as LLMBATCH_MAX_ERRORS) or in\n" +
 			"the file that --config names. Order: flag, environment, file, default.\n")
-	} else if flags := flagNames(c.Flags); len(flags) > 0 && flags[0] != "help" {
-		fmt.Fprintf(&b, "\nEvery flag can be set as LLMBATCH_… (--%s as %s).\n", flags[0], variableOf(c.Name, flags[0]))
+	} else if len(flags) > 0 {
+		first := flags[0].Names()[0]
+		fmt.Fprintf(&b, "\nEvery flag can be set as LLMBATCH_… (--%s as %s).\n", first, variableOf(c, first))
 	}
-	if takesSettings(c) && !all {
-		fmt.Fprintf(&b, "llmbatch %s --help-all shows %d more flags.\n", c.Name, len(hidden))
+	if hidden > 0 {
+		fmt.Fprintf(&b, "llmbatch %s --help-all shows %d more flags.\n", name, hidden)
 	}
 	return b.String()
 }
@@ -63,14 +57,18 @@ func helpText(c *cli.Command, all bool) string {
 // takesSettings says whether c has the flags of run.
 func takesSettings(c *cli.Command) bool { return lookup(c, "print-config") != nil }
 
-// inGroups sorts flags by the order of the groups; within one they stay.
+// inGroups sorts flags by groups, in the order in which each begins; --help itself
+// is left out.
 func inGroups(flags []cli.Flag) []cli.Flag {
-	order := []string{groupFiles, groupAPI, groupBodies, groupSpeed, groupTime, groupMoney, groupWhich, groupSeen, groupConfig}
-	sorted := slices.Clone(flags)
+	var order []string
+	for _, f := range flags {
+		order = append(order, categoryOf(f))
+	}
+	sorted := slices.DeleteFunc(slices.Clone(flags), func(f cli.Flag) bool { return f.Names()[0] == "help" })
 	slices.SortStableFunc(sorted, func(a, b cli.Flag) int {
 		return slices.Index(order, categoryOf(a)) - slices.Index(order, categoryOf(b))
 	})
-	return slices.DeleteFunc(sorted, func(f cli.Flag) bool { return f.Names()[0] == "help" })
+	return sorted
 }
 
 func categoryOf(f cli.Flag) string {
@@ -156,8 +154,8 @@ func orElse(s, other string) string {
 	return s
 }
 
-// appHelpTemplate is the text of llmbatch --help.
-func appHelpTemplate(app *cli.App) string {
+// appHelp is the text of llmbatch --help.
+func appHelp(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "llmbatch: %s\n\n", app.Usage)
 	b.WriteString("  llmbatch run --provider mock prompts.jsonl    try it, no key needed\n" +
@@ -169,7 +167,7 @@ func appHelpTemplate(app *cli.App) string {
 	}
 	w.Flush()
 	b.WriteString("\nllmbatch help COMMAND shows its flags, llmbatch --version the version.\n\n" + exitCodes)
-	return literal(b.String())
+	return b.String()
 }
 
 // exitCodes is the list of exit.go for people.
@@ -183,3 +181,20 @@ const exitCodes = `Exit codes:
   70   internal error; rows kept
   130  interrupted (143: terminated, 129: hung up); run again to continue
 `
+
+// manText is what the manual page says beside the commands and flags.
+const manText = "    llmbatch run --provider mock prompts.jsonl    try it, no key needed\n" +
+	"    llmbatch run --model MODEL prompts.jsonl      results in prompts.results.jsonl\n\n" +
+	"Every flag can be set as LLMBATCH_… (--max-errors as LLMBATCH_MAX_ERRORS) or in the file that --config names. " +
+	"ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, ANTHROPIC_BASE_URL, OPENAI_API_KEY, OPENAI_ORG_ID, OPENAI_PROJECT_ID and " +
+	"OPENAI_BASE_URL are read as the providers' own libraries read them.\n\n# EXIT STATUS\n\n```\n" + exitCodes + "```\n"
+
+// manPage is the manual in roff, all flags in it.
+func manPage(app *cli.App) (string, error) {
+	for c := range leaves(app.Commands) {
+		for _, f := range c.Flags {
+			reflect.ValueOf(f).Elem().FieldByName("Hidden").SetBool(false)
+		}
+	}
+	return app.ToManWithSection(1)
+}

@@ -76,7 +76,7 @@ func headers(list []string, e *env) (h http.Header, secrets []string, err error)
 		if !ok || !isToken(name) {
 			return nil, nil, usagef("--header: want 'Name: value'").hint("such as --header 'X-Team: search', or --header 'api-key: env:AZURE_KEY'")
 		}
-		secret := secretName(name)
+		secret := provider.SecretName(name)
 		if variable, ok := strings.CutPrefix(value, "env:"); ok {
 			if value = strings.TrimSpace(e.getenv(variable)); value == "" {
 				return nil, nil, usagef("--header %s: the variable %s is not set", name, variable)

@@ -42,7 +42,7 @@ type router struct {
 func newRouter(o *options, e *env, mock *url.URL) (*router, error) {
 	r := &router{o: o, e: e, mock: mock, targets: map[string]*runner.Target{}}
 	var err error
-	if r.header, r.secrets, err = headers(o.header.Value(), e); err != nil {
+	if r.header, r.secrets, err = headers(o.header, e); err != nil {
 		return nil, err
 	}
 	if o.temperature != "" && !isNumber(o.temperature) {

@@ -22,7 +22,7 @@ func settled(t *testing.T, vars map[string]string, args ...string) (*options, *e
 	app.Commands[0].Action = withSettings(e, o, func(*cli.Context) error { return nil })
 	all, err := arrange(app, append([]string{"llmbatch", "run", "x"}, args...))
 	if err == nil {
-		err = app.Run(all)
+		err = app.Run(all.args)
 	}
 	if err != nil {
 		t.Fatalf("%q: %v", args, err)

@@ -35,7 +35,7 @@ func runCommand(e *env) *cli.Command {
 func withSettings(e *env, o *options, action cli.ActionFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if c.Bool("help-all") {
-			_, err := e.stdout.Write([]byte(helpText(c.Command, true)))
+			_, err := e.stdout.Write([]byte(helpText(commandName(c), c.Command, true)))
 			return err
 		}
 		if err := settle(c, e, o); err != nil {

@@ -1,12 +1,16 @@
 package command
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"llmbatch/input"
 )
 
 // fromDefault is the source of a setting that nobody set.
@@ -15,59 +19,163 @@ const fromDefault = "default"
 // settle completes the flags that the command line did not set, from the
 // environment, then from the settings file, and checks the whole. Each value
 // goes through the flag's own parser. o must be what the flags write to.
-func settle(c *cli.Context, e *env, o *options) error {
-	o.from = map[string]string{}
-	names := settingNames(c.Command.Flags)
-	typed := c.LocalFlagNames()
-	for _, name := range names {
-		o.from[name] = fromDefault
-		if slices.Contains(typed, name) {
-			o.from[name] = "flag"
-			continue
-		}
-		if err := fromEnvironment(c, e, o, name); err != nil {
-			return err
-		}
+func settle(c *cli.Context, e *env, o *options) (err error) {
+	if o.from, err = fromEnvironment(c, e); err != nil {
+		return err
 	}
 	if o.config != "" {
-		if err := fromFile(c, o, names); err != nil {
+		if err := fromFile(c, o); err != nil {
 			return err
 		}
 	}
-	return check(o)
+	o.set = map[string][]string{}
+	for name, from := range o.from {
+		if from != fromDefault {
+			o.set[name] = valuesOf(c, name)
+		}
+	}
+	return check(c, o)
 }
 
 // settingNames are the flags that can be set elsewhere than on the command line.
 func settingNames(flags []cli.Flag) []string {
-	var names []string
-	for _, name := range flagNames(flags) {
-		switch name {
-		case "help", "help-all", "print-config", "json":
-		default:
-			names = append(names, name)
-		}
-	}
-	return names
+	return slices.DeleteFunc(flagNames(flags), func(name string) bool {
+		return name == "help" || name == "help-all" || name == "print-config"
+	})
 }
 
-// envName is the variable of a flag: LLMBATCH_MAX_ERRORS for max-errors.
-func envName(flag string) string {
+// variableOf is the variable of a command's flag: LLMBATCH_MAX_ERRORS for
+// max-errors. LLMBATCH_OUT names a run's results, and no other command may write
+// over those: for export -o it is LLMBATCH_EXPORT_OUT.
+func variableOf(c *cli.Command, flag string) string {
+	if flag == "out" && !takesSettings(c) {
+		flag = c.Name + "-" + flag
+	}
 	return "LLMBATCH_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromEnvironment sets a flag from its variable.
-func fromEnvironment(c *cli.Context, e *env, o *options, name string) error {
-	variable := envName(name)
-	set, err := setFrom(e, c, variable, name)
-	if set {
-		o.from[name] = variable
+// fromEnvironment sets the flags that the command line did not set from their
+// variables, and says where each setting came from. An empty variable counts as
+// unset. Repeatable flags take one value a line.
+func fromEnvironment(c *cli.Context, e *env) (from map[string]string, err error) {
+	if err := misspelt(e); err != nil {
+		return nil, err
 	}
-	return err
+	from = map[string]string{}
+	typed := c.LocalFlagNames()
+	for _, name := range settingNames(c.Command.Flags) {
+		variable := variableOf(c.Command, name)
+		value := e.getenv(variable)
+		switch {
+		case slices.Contains(typed, name):
+			from[name] = "flag"
+		case value == "":
+			from[name] = fromDefault
+		default:
+			from[name] = variable
+			values := []string{value}
+			if repeatable(lookup(c.Command, name)) {
+				values = strings.Split(strings.TrimRight(value, "\n"), "\n")
+			}
+			for _, v := range values {
+				if err := setFlag(c, variable, name, v); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return from, nil
 }
 
+// misspelt refuses a variable that is nearly one of ours: LLMBATCH_MAX_ERORS.
+func misspelt(e *env) error {
+	if e.environ == nil {
+		return nil
+	}
+	var known []string
+	for c := range leaves(newApp(e).Commands) {
+		for _, name := range settingNames(c.Flags) {
+			known = append(known, variableOf(c, name))
+		}
+	}
+	for _, set := range e.environ() {
+		name, _, _ := strings.Cut(set, "=")
+		if !strings.HasPrefix(name, "LLMBATCH_") || slices.Contains(known, name) {
+			continue
+		}
+		near := slices.MinFunc(known, func(a, b string) int { return input.Distance(name, a) - input.Distance(name, b) })
+		if input.Distance(name, near) <= 2 {
+			return usagef("%s is the variable of no flag", name).hint("did you mean %s?", near)
+		}
+	}
+	return nil
+}
+
+// setFlag hands value to the flag's parser; where names the place it stands at.
+func setFlag(c *cli.Context, where, name, value string) error {
+	f := lookup(c.Command, name)
+	given := value
+	if !takesValue(f) {
+		value = yesNo(value)
+	}
+	if err := c.Set(f.Names()[0], value); err != nil {
+		return badValue(where, given, f)
+	}
+	return nil
+}
+
+// yesNo reads the words of people and of YAML for true and false.
+func yesNo(value string) string {
+	switch strings.ToLower(value) {
+	case "yes", "on":
+		return "true"
+	case "no", "off":
+		return "false"
+	}
+	return value
+}
+
+// list is the value of a flag that may be given several times. A comma in a value
+// does not split it.
+type list []string
+
+func (l *list) String() string     { return strings.Join(*l, "\n") }
+func (l *list) Set(v string) error { *l = append(*l, v); return nil }
+func (l *list) Get() any           { return *l }
+
 func repeatable(f cli.Flag) bool {
-	d, ok := f.(cli.DocGenerationSliceFlag)
-	return ok && d.IsSliceFlag()
+	_, ok := f.(*cli.GenericFlag)
+	return ok
+}
+
+// valuesOf is what a flag was set to, as its parser would read it again.
+func valuesOf(c *cli.Context, name string) []string {
+	if f, ok := lookup(c.Command, name).(*cli.GenericFlag); ok {
+		return *f.Value.(*list)
+	}
+	return []string{fmt.Sprint(c.Value(name))}
+}
+
+// optionsOf is the options that set makes of the flags of run, the others at their
+// defaults: how a worker reads the settings of another machine.
+func optionsOf(set map[string][]string) (*options, error) {
+	o := &options{from: map[string]string{}, set: set}
+	flags := flag.NewFlagSet("settings", flag.ContinueOnError)
+	for _, f := range runFlags(o) {
+		o.from[f.Names()[0]] = fromDefault
+		if err := f.Apply(flags); err != nil {
+			return nil, err
+		}
+	}
+	for name, values := range set {
+		o.from[name] = "flag"
+		for _, v := range values {
+			if err := flags.Set(name, v); err != nil {
+				return nil, fmt.Errorf("--%s of the run: %w", name, err)
+			}
+		}
+	}
+	return o, nil
 }
 
 // badValue says what a flag wants instead of value; where names the place.
@@ -89,22 +197,52 @@ func badValue(where, value string, f cli.Flag) *failure {
 }
 
 // check looks at the settings as a whole.
-func check(o *options) error {
-	for _, c := range choices(o) {
-		if !c.has() {
-			f := usagef("%s: %q is not one of %s", c.label(o), c.value, strings.Join(c.of, ", "))
-			if near := nearest(c.value, c.of); near != "" {
+func check(c *cli.Context, o *options) error {
+	for _, choice := range choices(o) {
+		if !slices.Contains(choice.of, choice.value) {
+			f := usagef("%s: %q is not one of %s", label(o, choice.flag), choice.value, strings.Join(choice.of, ", "))
+			if near := nearest(choice.value, choice.of); near != "" {
 				f.hint("did you mean %s?", near)
 			}
 			return f
 		}
 	}
-	for _, n := range ranges(o) {
-		if !(n.value >= n.least) || n.most > 0 && n.value > n.most || math.IsInf(n.value, 0) {
-			return usagef("%s: %v is out of range: %s", label(o, n.flag), trimFloat(n.value), n.says)
+	for _, name := range settingNames(c.Command.Flags) {
+		least, most, says := rangeOf(name)
+		n, is := numberOf(c.Value(name))
+		if is && (!(n >= least) || n > most || math.IsInf(n, 0)) {
+			return usagef("%s: %g is out of range: %s", label(o, name), n, says)
 		}
 	}
 	return checkTogether(o)
+}
+
+// numberOf is the value of a flag that takes one, a duration's in seconds.
+func numberOf(value any) (n float64, is bool) {
+	switch v := value.(type) {
+	case int:
+		return float64(v), true
+	case float64:
+		return v, true
+	case time.Duration:
+		return v.Seconds(), true
+	}
+	return 0, false
+}
+
+// rangeOf is the least and the largest number that a flag takes.
+func rangeOf(flag string) (least, most float64, says string) {
+	switch flag {
+	case "concurrency":
+		return 1, 100_000, "1 to 100000"
+	case "start-concurrency":
+		return 1, math.Inf(1), "at least 1"
+	case "aimd-increase":
+		return 0.001, 10, "0.001 to 10"
+	case "aimd-decrease":
+		return 0.1, 0.99, "0.1 to 0.99"
+	}
+	return 0, math.Inf(1), "it can't be negative"
 }
 
 // label names a setting by where it came from.
@@ -115,20 +253,15 @@ func label(o *options, flag string) string {
 	return "--" + flag
 }
 
+// typed says that a setting was given for this run: what a settings file says is
+// for many.
+func (o *options) typed(flag string) bool {
+	return o.from[flag] == "flag" || strings.HasPrefix(o.from[flag], "LLMBATCH_")
+}
+
 type choice struct {
 	flag, value string
 	of          []string
-}
-
-func (c choice) label(o *options) string { return label(o, c.flag) }
-
-func (c choice) has() bool {
-	for _, v := range c.of {
-		if v == c.value {
-			return true
-		}
-	}
-	return false
 }
 
 func choices(o *options) []choice {
@@ -144,45 +277,8 @@ func choices(o *options) []choice {
 	}
 }
 
-type bound struct {
-	flag               string
-	value, least, most float64 // most 0: none
-	says               string
-}
-
-func ranges(o *options) []bound {
-	const notNegative = "it can't be negative"
-	return []bound{
-		{"concurrency", float64(o.concurrency), 1, 100_000, "1 to 100000"},
-		{"start-concurrency", float64(o.startConcurrency), 1, 0, "at least 1"},
-		{"max-tokens", float64(o.maxTokens), 0, 0, notNegative},
-		{"rpm", o.rpm, 0, 0, notNegative},
-		{"tpm", o.tpm, 0, 0, notNegative},
-		{"budget", o.budget.Seconds(), 0, 0, notNegative},
-		{"item-budget", o.itemBudget.Seconds(), 0, 0, notNegative},
-		{"attempt-timeout", o.attemptTimeout.Seconds(), 0, 0, notNegative},
-		{"idle-timeout", o.idleTimeout.Seconds(), 0, 0, notNegative},
-		{"drain", o.drain.Seconds(), 0, 0, notNegative},
-		{"max-wait", o.maxWait.Seconds(), 0, 0, notNegative},
-		{"max-attempts", float64(o.maxAttempts), 0, 0, notNegative},
-		{"max-errors", float64(o.maxErrors), 0, 0, notNegative},
-		{"limit", float64(o.limit), 0, 0, notNegative},
-		{"max-cost", o.maxCost, 0, 0, notNegative},
-		{"price-input", o.priceInput, 0, 0, notNegative},
-		{"price-output", o.priceOutput, 0, 0, notNegative},
-		{"price-cache-read", o.priceCacheRead, 0, 0, notNegative},
-		{"price-cache-write", o.priceCacheWrite, 0, 0, notNegative},
-		{"aimd-increase", o.aimdIncrease, 0.001, 10, "0.001 to 10"},
-		{"aimd-decrease", o.aimdDecrease, 0.1, 0.99, "0.1 to 0.99"},
-	}
-}
-
-func trimFloat(f float64) string { return fmt.Sprintf("%g", f) }
-
 // checkTogether refuses settings that contradict each other.
 func checkTogether(o *options) error {
-	// What a settings file says for other runs is no contradiction.
-	set := func(flag string) bool { return o.from[flag] == "flag" || o.from[flag] == envName(flag) }
 	switch {
 	case o.template != "" && o.templateFile != "":
 		return usagef("%s and %s exclude each other", label(o, "template"), label(o, "template-file"))
@@ -192,7 +288,7 @@ func checkTogether(o *options) error {
 		return usagef("%s and %s exclude each other", label(o, "quiet"), label(o, "verbose"))
 	case o.onLongWait == "cap" && o.maxWait == 0:
 		return usagef("%s needs --max-wait: the longest wait before it tries anyway", label(o, "on-long-wait"))
-	case set("mock-scenario") && o.provider != "mock":
+	case o.typed("mock-scenario") && o.provider != "mock":
 		return usagef("%s is for --provider mock", label(o, "mock-scenario"))
 	case o.maxCost > 0 && !o.hasPrices():
 		return usagef("%s needs prices", label(o, "max-cost")).
@@ -201,7 +297,7 @@ func checkTogether(o *options) error {
 		return usagef("%s needs a file: rows on standard output come as items finish", label(o, "ordered"))
 	case o.out == "-" && o.fresh:
 		return usagef("%s needs a results file", label(o, "fresh"))
-	case set("start-concurrency") && o.startConcurrency > o.concurrency:
+	case o.typed("start-concurrency") && o.startConcurrency > o.concurrency:
 		return usagef("%s: %d is above --concurrency %d", label(o, "start-concurrency"), o.startConcurrency, o.concurrency)
 	}
 	return nil

@@ -3,6 +3,9 @@ package command
 import (
 	"strings"
 	"testing"
+
+	"llmbatch/output/report"
+	"llmbatch/runner"
 )
 
 // printed is what --print-config says about a flag.
@@ -133,4 +136,59 @@ func FuzzSettingsFile(f *testing.F) {
 			t.Errorf("got exit code %d: %s", code, errs)
 		}
 	})
+}
+
+// Words of people are booleans, in the environment, in the file and on the command
+// line; a variable that is nearly a setting's is refused with its name.
+func TestYesNoAndMisspeltVariables(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{"yes": "true", "on": "true", "1": "true", "No": "false", "off": "false", "0": "false"} {
+		for place, args := range map[string][]string{
+			"LLMBATCH_QUIET": nil, "--quiet": {"--quiet=" + word}, "file": {"--config", file(t, "c.yaml", "quiet: "+word+"\n")},
+		} {
+			w := world{}
+			if args == nil {
+				w.env = map[string]string{place: word}
+			}
+			_, out, errs := w.call(append([]string{"run", "x", "--print-config"}, args...)...)
+			if got, _, _ := strings.Cut(printed(t, out, "quiet"), " "); got != want {
+				t.Errorf("%s %s: got %s, want %s\n%s", place, word, got, want, errs)
+			}
+		}
+	}
+	for _, args := range [][]string{{"run", "x"}, {"report", "x"}, {"fleet", "status"}} {
+		code, _, errs := world{env: map[string]string{"LLMBATCH_MAX_ERORS": "3"}}.call(args...)
+		want(t, code, errs, exitUsage, "LLMBATCH_MAX_ERORS is the variable of no flag", "did you mean LLMBATCH_MAX_ERRORS?")
+	}
+	code, _, errs := world{env: map[string]string{"LLMBATCH_WRAPPER_OF_MINE": "3"}}.call("run", "x", "--print-config")
+	want(t, code, errs, exitOK)
+}
+
+// What other programs call our flags is answered with our name.
+func TestNamesOfOtherPrograms(t *testing.T) {
+	t.Parallel()
+	for typed, says := range map[string]string{
+		"--output": "--out?", "--workers": "--concurrency?", "--retries": "--max-errors", "--dry-run": "llmbatch plan", "--top_p": "--params",
+		"--key": "--api-key-file", "--prompt": "--template",
+	} {
+		code, _, errs := world{}.call("run", "x", typed, "y")
+		want(t, code, errs, exitUsage, "unknown flag "+typed, "did you mean "+says)
+	}
+}
+
+// There is one list of what is secret, for --print-config too.
+func TestPassAndCodeAreHidden(t *testing.T) {
+	t.Parallel()
+	code, out, errs := world{}.call("run", "x", "--print-config", "--header", "X-Pass: s3cret", "--base-url", "https://h/v1?code=s3cret&api-version=3")
+	want(t, code, out, exitOK, "api-version=3")
+	if strings.Contains(out+errs, "s3cret") {
+		t.Errorf("got the secret in %s%s", out, errs)
+	}
+	x := &execution{session: &session{
+		e:   &env{args: []string{"run", "p", "--header", "X-Pass: s3cret", "--base-url=https://h/v1?code=s3cret", "--base-url", "https://u:s3cret@h"}},
+		out: "r", router: &router{},
+	}}
+	if got := x.next(ending{rep: runner.Report{Reason: runner.Aborted}}, report.RunFacts{}); strings.Contains(got, "s3cret") {
+		t.Errorf("got the secret in %s", got)
+	}
 }

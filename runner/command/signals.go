@@ -3,8 +3,10 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"sync"
 	"syscall"
 )
@@ -33,6 +35,26 @@ func catchSignals() signals {
 		signal.Stop(stop)
 		signal.Stop(status)
 	}}
+}
+
+// dumpOnQuit has SIGQUIT (ctrl-\\) show what each goroutine does and end the process
+// as an internal error, until the returned function is called.
+func dumpOnQuit(stderr io.Writer) (release func()) {
+	quit := make(chan os.Signal, 1)
+	signal.Notify(quit, syscall.SIGQUIT)
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-quit:
+			_ = pprof.Lookup("goroutine").WriteTo(stderr, 2)
+			os.Exit(exitInternal)
+		case <-over:
+		}
+	}()
+	return func() {
+		signal.Stop(quit)
+		close(over)
+	}
 }
 
 // signalCode is the exit code after a signal.

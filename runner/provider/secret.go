@@ -190,12 +190,8 @@ func Basic(base *url.URL) string {
 func Secrets(base *url.URL) []string {
 	var out []string
 	for name, values := range base.Query() {
-		name = strings.ToLower(name)
-		for _, word := range [...]string{"key", "token", "secret", "sig", "pass", "auth", "code", "cred", "session"} {
-			if strings.Contains(name, word) {
-				out = append(out, values...)
-				break
-			}
+		if SecretName(name) {
+			out = append(out, values...)
 		}
 	}
 	if base.User != nil {
@@ -206,6 +202,52 @@ func Secrets(base *url.URL) []string {
 		out = append(out, secret, Basic(base))
 	}
 	return out
+}
+
+// SecretName tells the names of headers and query members that carry secrets: the
+// one list for what is scrubbed and what is not shown.
+func SecretName(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"key", "token", "secret", "sig", "pass", "auth", "code", "cred", "session", "cookie"},
+		func(word string) bool { return strings.Contains(name, word) })
+}
+
+// notShown stands in settings and commands where a secret was typed.
+const notShown = "[hidden]"
+
+// HideHeader is a header line "Name: value" without its value where that may be a
+// secret. A reference to the environment, "Name: env:VARIABLE", is none.
+func HideHeader(line string) string {
+	name, value, ok := strings.Cut(line, ":")
+	switch {
+	case !ok:
+		return notShown
+	case strings.HasPrefix(strings.TrimSpace(value), "env:") || !SecretName(name):
+		return line
+	}
+	return name + ": " + notShown
+}
+
+// HideURL is a URL without its user name, password and the members of its query
+// that may be secrets.
+func HideURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return notShown
+	}
+	if u.User != nil {
+		u.User = url.User(notShown)
+	}
+	q := u.Query()
+	for name := range q {
+		if SecretName(name) {
+			q.Set(name, notShown)
+		}
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = q.Encode()
+	}
+	return u.String()
 }
 
 // CheckKey returns a key without the white space and byte order mark around it. It

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package command
-
-// DropStartup does nothing here.
-func DropStartup() {}
