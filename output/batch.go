@@ -85,9 +85,12 @@ func (f *File) commit(b *batch) {
 		f.fault = fs.ErrPermission
 	}
 	if f.fault == nil {
+		f.fault = f.verify()
+	}
+	if f.fault == nil {
 		f.fault = f.appendWhole(b.lines)
 	}
-	from := 0
+	start, from := f.size, 0
 	for i := range b.rows {
 		w := &b.rows[i]
 		line := b.lines[from:w.end]
@@ -96,14 +99,11 @@ func (f *File) commit(b *batch) {
 			w.err = f.spare.keep(line, &WriteError{Path: f.path, Err: f.fault})
 			continue
 		}
-		f.note(w.key, w.status)
-		f.size += int64(len(line))
+		f.note(w.key, w.status, start+int64(w.end-len(line)))
 	}
 	if f.fault == nil {
 		f.written = true
-		select {
-		case f.dirty <- struct{}{}:
-		default:
-		}
+		f.remember(b.lines)
+		f.wake()
 	}
 }

@@ -55,6 +55,11 @@ type WriteError struct {
 	Path string // "" for a stream
 	// Rescue is the file that holds the row instead, "" if there is none.
 	Rescue string
+	// Whole says that all rows are in Rescue, not just those in hand: the file lost
+	// its name.
+	Whole bool
+	// Printed says that CloseOptions.LastResort has them instead.
+	Printed bool
 	// Unsaved is the row's line when nothing could keep it, else nil.
 	Unsaved []byte
 	Err     error
@@ -66,6 +71,12 @@ func (e *WriteError) Error() string {
 		name = "standard output"
 	}
 	switch {
+	case e.Whole && e.Rescue != "":
+		return fmt.Sprintf("%s: %v; all its rows are in %s", name, e.Err, e.Rescue)
+	case e.Whole && e.Printed:
+		return fmt.Sprintf("%s: %v; no folder takes its rows, which are on standard error", name, e.Err)
+	case e.Whole:
+		return fmt.Sprintf("%s: %v; its rows could not be kept anywhere", name, e.Err)
 	case e.Rescue != "":
 		return fmt.Sprintf("can't write results to %s: %v; rows in hand are in %s", name, e.Err, e.Rescue)
 	case e.Unsaved != nil:

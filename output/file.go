@@ -32,6 +32,10 @@ type File struct {
 	written bool
 	fault   error // why writing ended, nil while it goes well
 	spare   rescue
+	// recent is what was appended behind safe; before safe, the file was found whole.
+	safe   int64
+	recent []byte
+	mended string
 	// open holds this run's last row of each id that has one without an answer,
 	// by the hash of its key: such a row may be superseded.
 	open       map[uint64]int64
@@ -47,6 +51,14 @@ func (f *File) Index() *Index { return f.index }
 
 // Repaired says in one sentence what Open repaired, "" if nothing.
 func (f *File) Repaired() string { return f.repaired }
+
+// Mended says in one sentence what others did to the file since Open that was
+// mended, "" if nothing.
+func (f *File) Mended() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mended
+}
 
 // Path is the file's own path, symbolic links resolved.
 func (f *File) Path() string { return f.path }
@@ -131,8 +143,8 @@ func (f *File) appendWhole(line []byte) error {
 	}
 }
 
-// note remembers which row is superseded by the one at f.size.
-func (f *File) note(key uint64, s Status) {
+// note remembers which row is superseded by the one at offset.
+func (f *File) note(key uint64, s Status, offset int64) {
 	if e := f.index.find(key); e != nil {
 		f.superseded = append(f.superseded, e.offset())
 	}
@@ -144,7 +156,7 @@ func (f *File) note(key uint64, s Status) {
 		if f.open == nil {
 			f.open = map[uint64]int64{}
 		}
-		f.open[key] = f.size
+		f.open[key] = offset
 	}
 }
 
@@ -173,10 +185,7 @@ func (f *File) startFlusher(within time.Duration) {
 			case <-f.dirty:
 			default:
 			}
-			// After a failed sync the kernel may have dropped the pages, and a second
-			// one would not say so.
-			if err := file.Sync(); err != nil {
-				f.syncErr.Store(&err)
+			if f.checkSynced(file) != nil {
 				return
 			}
 			if f.synced != nil {
@@ -184,4 +193,31 @@ func (f *File) startFlusher(within time.Duration) {
 			}
 		}
 	})
+}
+
+// checkSynced syncs the file and then looks whether it is as it was written.
+func (f *File) checkSynced(file *os.File) error {
+	// After a failed sync the kernel may have dropped the pages, and a second
+	// one would not say so.
+	if err := file.Sync(); err != nil {
+		f.syncErr.Store(&err)
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fault == nil {
+		f.fault = f.verify()
+	}
+	if f.fault == nil {
+		f.safe, f.recent = f.size, f.recent[:0]
+	}
+	return f.fault
+}
+
+// wake tells the flusher that rows wait for the disk.
+func (f *File) wake() {
+	select {
+	case f.dirty <- struct{}{}:
+	default:
+	}
 }

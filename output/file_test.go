@@ -228,7 +228,7 @@ func TestSecondRunIsKeptOut(t *testing.T) {
 		if _, err := Open(path, Options{}); !isLocked(err) {
 			t.Errorf("during the rewrite: got %v, want it locked", err)
 		}
-		return copyWithout(w, f.file, f.size, []int64{0})
+		return f.copyWithout(w, []int64{0})
 	})
 	if err != nil {
 		t.Fatal(err)

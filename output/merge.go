@@ -29,9 +29,7 @@ func Merge(dst string, srcs []string) (rows int, err error) {
 	if err := CheckName(dst); err != nil {
 		return 0, err
 	}
-	if real, err := filepath.EvalSymlinks(dst); err == nil {
-		dst = real
-	}
+	dst = follow(dst)
 	if err := checkFolder(filepath.Dir(dst)); err != nil {
 		return 0, err
 	}

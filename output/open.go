@@ -24,6 +24,9 @@ type Options struct {
 	ReadOnly bool
 	// Flush is the longest time for which a row is not yet on the disk; 0 means 1 s.
 	Flush time.Duration
+	// Elsewhere are folders for rows that can't be kept beside the results. The
+	// system's folder for temporary files comes after them.
+	Elsewhere []string
 }
 
 // copySuffix names the file that the final rewrite writes beside the results.
@@ -44,9 +47,7 @@ func Open(path string, o Options) (*File, error) {
 	if o.ReadOnly {
 		return look(path)
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // the final rename must not replace a link
-	}
+	path = follow(path)
 	if err := checkFolder(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
@@ -72,6 +73,7 @@ func Open(path string, o Options) (*File, error) {
 		f.Close()
 		return nil, err
 	}
+	file.safe, file.spare.elsewhere = file.size, o.Elsewhere
 	file.startFlusher(o.Flush)
 	return file, nil
 }

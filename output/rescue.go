@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,17 +10,18 @@ import (
 )
 
 // rescue keeps rows that can't be written where they belong: in a file beside
-// the results, else in the system's folder for temporary files. A row is handed
-// to the kernel at once, so that the caller can stop sending; the disk has it
-// after close. The zero value is ready. Not for concurrent use.
+// the results, else in another folder. A row is handed to the kernel at once, so
+// that the caller can stop sending; the disk has it after close. The zero value
+// is ready. Not for concurrent use.
 type rescue struct {
-	file *os.File
-	size int64
+	elsewhere []string // Options.Elsewhere
+	file      *os.File
+	size      int64
 }
 
 // keep appends line and says in e where, or puts the line into e.
 func (s *rescue) keep(line []byte, e *WriteError) error {
-	kept := false
+	var kept bool
 	if s.file == nil {
 		kept = s.begin(e.Path, line)
 	} else {
@@ -29,12 +31,12 @@ func (s *rescue) keep(line []byte, e *WriteError) error {
 		e.Rescue = s.file.Name()
 		return e
 	}
-	e.Unsaved = append([]byte(nil), line...)
+	e.Unsaved = bytes.Clone(line)
 	return e
 }
 
 // begin makes a new file, 0600, that holds line: the one beside the results that
-// the next Open takes back, else one of a name of its own in the system's folder.
+// the next Open takes back, else one of a name of its own in another folder.
 func (s *rescue) begin(results string, line []byte) bool {
 	if results != "" {
 		file, err := os.OpenFile(results+rescueSuffix, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -43,44 +45,65 @@ func (s *rescue) begin(results string, line []byte) bool {
 		}
 		s.drop()
 	}
-	return s.elsewhere(results, line)
+	return s.begun(s.folders("")[1:], results, line)
 }
 
-// elsewhere makes a file that holds line in the system's folder.
-func (s *rescue) elsewhere(results string, line []byte) bool {
+// folders are where rows may go: that of the results, others, the system's.
+func (s *rescue) folders(results string) []string {
+	return append(append([]string{filepath.Dir(results)}, s.elsewhere...), os.TempDir())
+}
+
+// begun makes a file that holds line in the first folder that takes it.
+func (s *rescue) begun(folders []string, results string, line []byte) bool {
 	name := "results"
 	if results != "" {
 		name = filepath.Base(results)
 	}
-	file, err := os.CreateTemp("", name+".rescue-*.jsonl")
-	if s.file, s.size = file, 0; err == nil && s.write(line) {
-		return true
+	for _, dir := range folders {
+		file, err := os.CreateTemp(dir, name+".rescue-*.jsonl")
+		if s.file, s.size = file, 0; err == nil && s.write(line) {
+			return true
+		}
+		s.drop()
 	}
-	s.drop()
 	return false
 }
 
-// move begins the file in the system's folder, where there may be room for line
-// too, with what is kept beside the results: it stays in one file.
+// move begins a file in another folder, where there may be room for line too, with
+// what is kept beside the results: it stays in one file.
 func (s *rescue) move(results string, line []byte) bool {
-	to := rescue{}
-	if !to.elsewhere(results, nil) {
-		return false
+	for _, dir := range s.folders("")[1:] {
+		to := rescue{elsewhere: s.elsewhere}
+		if !to.begun([]string{dir}, results, nil) {
+			continue
+		}
+		err := copyAll(to.file, s.file, s.size)
+		if to.size = s.size; err == nil {
+			err = to.file.Sync()
+		}
+		if err == nil && to.write(line) {
+			s.remove()
+			*s = to
+			return true
+		}
+		to.remove()
 	}
-	size, err := io.Copy(to.file, io.NewSectionReader(s.file, 0, s.size))
-	to.size = size
-	if err == nil {
-		err = to.file.Sync()
+	return false
+}
+
+// copyAll appends the first size bytes of from to to.
+func copyAll(to io.Writer, from io.ReaderAt, size int64) error {
+	_, err := io.Copy(to, io.NewSectionReader(from, 0, size))
+	return err
+}
+
+// remove gives up what is kept: another file has it.
+func (s *rescue) remove() {
+	if s.file != nil {
+		s.file.Close()
+		os.Remove(s.file.Name())
+		s.file = nil
 	}
-	if err != nil || !to.write(line) {
-		to.file.Close()
-		os.Remove(to.file.Name())
-		return false
-	}
-	s.file.Close()
-	os.Remove(s.file.Name())
-	*s = to
-	return true
 }
 
 // write appends a whole line or nothing.
@@ -98,10 +121,8 @@ func (s *rescue) write(line []byte) bool {
 
 // drop removes a file that holds nothing.
 func (s *rescue) drop() {
-	if s.file != nil && s.size == 0 {
-		s.file.Close()
-		os.Remove(s.file.Name())
-		s.file = nil
+	if s.size == 0 {
+		s.remove()
 	}
 }
 

@@ -2,12 +2,11 @@ package output
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 
@@ -21,6 +20,9 @@ type CloseOptions struct {
 	// Cancel, when closed, ends the making of the copy: the file stays as it is,
 	// superseded rows among the others. nil: never.
 	Cancel <-chan struct{}
+	// LastResort gets each row, without its newline, when the file lost its name and
+	// no folder takes its rows. nil: they are lost then.
+	LastResort func(row []byte)
 }
 
 // ErrCanceled is why a copy was not made.
@@ -56,15 +58,58 @@ func (f *File) Close(o CloseOptions) error {
 		f.fault = *failed
 	}
 	if f.written {
-		// After a fault too: what was written before it is to last.
+		f.finishDisk()
+	}
+	return f.end(o)
+}
+
+// finishDisk brings what was written to the disk, mended if it must be. After a
+// fault too: what was written before it is to last.
+func (f *File) finishDisk() {
+	for range 3 { // as often as another process writes into it
+		if f.fault == nil {
+			f.fault = f.verify()
+		}
 		if err := f.file.Sync(); f.fault == nil {
 			f.fault = err
 		}
+		if size, err := sizeOf(f.file); err != nil || size == f.size {
+			break
+		}
 	}
-	if f.fault != nil {
+	if size, err := sizeOf(f.file); f.fault == nil && (err != nil || size != f.size) {
+		f.fault = cmp.Or(err, errors.New("another process keeps writing into it"))
+	}
+}
+
+// end leaves the rows where they belong or says where they are.
+func (f *File) end(o CloseOptions) error {
+	where, now := f.stand()
+	switch {
+	case where == nameTaken:
+		return f.salvage(o, cmp.Or(f.fault, errors.New("another file has taken its name meanwhile")))
+	case where == moved:
+		e := &WriteError{Path: f.path, Rescue: now, Whole: true, Err: errors.New("its folder was moved meanwhile")}
+		if f.path = now; f.fault == nil {
+			f.fault = f.tidy(o, false)
+		}
+		if f.fault != nil || f.spare.file != nil {
+			e.Err = fmt.Errorf("%w; %w", e.Err, f.spare.close(now, f.fault))
+		}
+		return e
+	case f.fault != nil && where == nameGone && f.size > 0:
+		return f.salvage(o, f.fault)
+	case f.fault != nil:
 		return f.spare.close(f.path, f.fault)
 	}
-	return f.tidy(o)
+	err := f.tidy(o, where == nameGone)
+	if err != nil && where == nameGone {
+		return f.salvage(o, fmt.Errorf("it was removed meanwhile and can't be made anew: %w", err))
+	}
+	if _, broken := errors.AsType[*BrokenRowError](err); broken {
+		return &WriteError{Path: f.path, Err: err}
+	}
+	return err
 }
 
 func (f *File) unlock() {
@@ -74,18 +119,7 @@ func (f *File) unlock() {
 
 // tidy rewrites the file if it must be, and makes it anew if its name is gone:
 // the rows of the last hours must not vanish with it.
-func (f *File) tidy(o CloseOptions) error {
-	named, err := os.Stat(f.path)
-	lost := errors.Is(err, fs.ErrNotExist)
-	if !lost {
-		held, heldErr := f.file.Stat()
-		if err := errors.Join(err, heldErr); err != nil {
-			return err
-		}
-		if !os.SameFile(named, held) {
-			return f.displaced()
-		}
-	}
+func (f *File) tidy(o CloseOptions, lost bool) (err error) {
 	gone := slices.Concat(f.index.superseded, f.superseded)
 	slices.Sort(gone)
 	gone = slices.Compact(gone)
@@ -106,32 +140,15 @@ func (f *File) tidy(o CloseOptions) error {
 		if order != nil {
 			return copyPlaces(w, []io.ReaderAt{f.file}, order)
 		}
-		return copyWithout(w, f.file, f.size, gone)
+		return f.copyWithout(w, gone)
 	})
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
 		return &NoRoomError{Path: f.path, Superseded: len(gone), Err: err}
 	}
-	if err != nil {
+	if _, broken := errors.AsType[*BrokenRowError](err); err != nil && !broken {
 		return fmt.Errorf("%s: can't make its copy without superseded rows (the file is whole: the last row of an id counts): %w", f.path, err)
 	}
-	return nil
-}
-
-// displaced keeps a copy of the rows when the path names another file by now.
-func (f *File) displaced() error {
-	e := &WriteError{Path: f.path, Err: errors.New("another file has taken its name meanwhile")}
-	out, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+".rescue-*.jsonl")
-	if err != nil {
-		return errors.Join(e, err)
-	}
-	defer out.Close()
-	_, err = io.Copy(out, io.NewSectionReader(f.file, 0, f.size))
-	if err = errors.Join(err, out.Sync()); err != nil {
-		os.Remove(out.Name())
-		return errors.Join(e, err)
-	}
-	e.Rescue = out.Name()
-	return e
+	return err
 }
 
 // cancelWriter fails once cancel is closed.
@@ -177,6 +194,10 @@ func (f *File) replace(fill func(*bufio.Writer) error) error {
 	}
 	f.file.Close()
 	f.file = out
+	if f.size, err = sizeOf(out); err != nil {
+		return err
+	}
+	f.safe, f.recent = f.size, nil
 	return syncFolder(f.path)
 }
 
@@ -208,9 +229,16 @@ func createLike(model *os.File, name string) (*os.File, error) {
 }
 
 // copyWithout copies the first size bytes but for the rows that begin at gone,
-// which is sorted, in one pass.
-func copyWithout(w *bufio.Writer, file io.ReaderAt, size int64, gone []int64) error {
-	return eachLine(file, size, gone, func(line []byte, _ int64) error {
+// which is sorted, in one pass. A line that is no row is an error.
+func (f *File) copyWithout(w *bufio.Writer, gone []int64) error {
+	var head rowHead
+	return eachLine(f.file, f.size, gone, func(line []byte, offset int64) error {
+		if blank(line) {
+			return nil
+		}
+		if err := head.read(line); err != nil {
+			return rowError(f.file, f.path, offset, errNotObject)
+		}
 		w.Write(line) // an error of w stays: WriteByte says it
 		return w.WriteByte('\n')
 	})

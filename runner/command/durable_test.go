@@ -217,7 +217,7 @@ func TestResultsRemovedWhileTheRunGoes(t *testing.T) {
 			}
 			put(t, s.out, other)
 			code := p.code()
-			s.expect(code, p.said.String(), 5, "another file has taken its name", "rows in hand are in")
+			s.expect(code, p.said.String(), 5, "another file has taken its name", "all its rows are in")
 			if _, rows := rescued(t, p.said.String()); len(rows) != 60 || content(s.out) != other {
 				t.Errorf("got %d rows kept and %q, want 60 and %q untouched", len(rows), content(s.out), other)
 			}

@@ -17,7 +17,7 @@ import (
 // rescued are the rows of the file that a message names.
 func rescued(t *testing.T, said string) (name string, rows []line) {
 	t.Helper()
-	m := regexp.MustCompile(`rows in hand are in (\S+)`).FindStringSubmatch(said)
+	m := regexp.MustCompile(`(?:rows in hand|all its rows) are in (\S+)`).FindStringSubmatch(said)
 	if m == nil {
 		t.Fatalf("got %q, want it to name the file with the rows in hand", said)
 	}

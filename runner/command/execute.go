@@ -233,10 +233,19 @@ func (x *execution) orPrint(write func(*output.Result) error) func(*output.Resul
 	return func(r *output.Result) error {
 		err := write(r)
 		if lost, ok := errors.AsType[*output.WriteError](err); ok && lost.Unsaved != nil {
-			fmt.Fprintf(x.display.Writer(), "llmbatch: a row that could be kept nowhere:\n%s\n", asciiJSON(lost.Unsaved))
+			x.printRow(lost.Unsaved)
 		}
 		return err
 	}
+}
+
+// printRow shows a row that no file takes.
+func (x *execution) printRow(row []byte) {
+	w := x.e.stderr
+	if x.display != nil {
+		w = x.display.Writer()
+	}
+	fmt.Fprintf(w, "llmbatch: a row that could be kept nowhere:\n%s\n", asciiJSON(row))
 }
 
 // asciiJSON writes a row so that it passes a terminal, and what is copied from

@@ -58,7 +58,10 @@ func (x *execution) finish(rep runner.Report, stop *stopper) error {
 	var notes []string
 	var err error
 	if x.file != nil {
-		err = x.file.Close(output.CloseOptions{Ordered: x.o.ordered, Cancel: stop.now})
+		err = x.file.Close(output.CloseOptions{Ordered: x.o.ordered, Cancel: stop.now, LastResort: x.printRow})
+		if mended := x.file.Mended(); mended != "" {
+			notes = append(notes, mended)
+		}
 	} else {
 		err = x.stream.Close()
 	}
@@ -122,8 +125,11 @@ func (x *execution) sentence(end ending) *failure {
 		if x.out == "-" {
 			f.hint("%s", x.goOn())
 		} else {
-			f.hint("make room or mend the cause, then run the same command again: what is in the file is whole")
-			if w, ok := errors.AsType[*output.WriteError](end.write); ok && w.Rescue != "" {
+			w, ok := errors.AsType[*output.WriteError](end.write)
+			if !ok || !w.Whole {
+				f.hint("make room or mend the cause, then run the same command again: what is in the file is whole")
+			}
+			if ok && w.Rescue != "" {
 				f.hint("%s", rescueHint(x.out, w))
 			}
 		}
@@ -158,6 +164,9 @@ func (x *execution) goOn() string {
 
 // rescueHint says how the rows in hand come back into the results.
 func rescueHint(out string, w *output.WriteError) string {
+	if w.Whole {
+		return fmt.Sprintf("go on from there with -o %s, or bring the rows back first: cat %[1]s >> %s", shellWords([]string{w.Rescue}), shellWords([]string{out}))
+	}
 	if w.TakenBack() {
 		return "the next run takes the rows in hand back"
 	}

@@ -102,10 +102,18 @@ func (s *session) openOutput() error {
 		return nil
 	}
 	var err error
-	if s.file, err = output.Open(s.out, output.Options{Fresh: s.o.fresh}); err != nil {
+	if s.file, err = output.Open(s.out, output.Options{Fresh: s.o.fresh, Elsewhere: s.foldersElsewhere()}); err != nil {
 		return outputError(err)
 	}
 	return nil
+}
+
+// foldersElsewhere are where rows go that can't be kept beside the results.
+func (s *session) foldersElsewhere() []string {
+	if s.in.Pipe() {
+		return nil
+	}
+	return []string{filepath.Dir(s.prompts)}
 }
 
 // outputError says what to do about a results file that can't be opened.
