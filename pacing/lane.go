@@ -19,6 +19,7 @@ type lane struct {
 	doubt     doubt
 	noise     noise
 	mood      mood
+	justice   justice
 	quota     quota
 	rpm, tpm  allowance
 	appraiser appraiser
@@ -80,7 +81,7 @@ func (l *lane) offer(now time.Duration, d demand, f *flight) bool {
 	if l.queue.Len() > 0 {
 		l.serve(now)
 	}
-	if l.queue.Len() == 0 && l.ready(now, d) <= now && l.permits.take() {
+	if l.queue.Len() == 0 && l.ready(now, d) <= now && l.take(now) {
 		l.launch(now, d, f)
 		l.hungry = false
 		return true
@@ -137,7 +138,11 @@ func (l *lane) pump(now time.Duration) time.Duration {
 // serve gives permits to waiting items and sends away those that are late. It
 // tells when to look again.
 func (l *lane) serve(now time.Duration) time.Duration {
-	for _, w := range l.queue.overdue(now, l.gate.until) {
+	gate := l.gate.certain()
+	if gate > later(now, farthest) {
+		gate = never
+	}
+	for _, w := range l.queue.overdue(now, gate) {
 		w.end = late
 		if l.gate.until > now {
 			w.until = l.gate.until
@@ -145,11 +150,11 @@ func (l *lane) serve(now time.Duration) time.Duration {
 		l.served = append(l.served, w)
 	}
 	for l.queue.Len() > 0 {
-		w := l.queue.items[0]
+		w := l.next(now)
 		if again := l.ready(now, w.demand); again > now {
 			return min(again, l.queue.due)
 		}
-		if !l.permits.take() {
+		if !l.take(now) {
 			return l.queue.due
 		}
 		l.queue.remove(w)
@@ -160,18 +165,50 @@ func (l *lane) serve(now time.Duration) time.Duration {
 	return never
 }
 
+// take takes a permit; a test needs none to be free.
+func (l *lane) take(now time.Duration) bool {
+	if now < l.gate.until {
+		l.permits.force()
+		return true
+	}
+	return l.permits.take()
+}
+
+// next is the waiter whose turn it is: the first. Only a test, and what leaves first
+// after a gate, is of an item that the gate was not shut for; a test of the smallest.
+func (l *lane) next(now time.Duration) *waiter {
+	best, testing := l.queue.items[0], now < l.gate.until
+	if len(l.gate.test.refused) == 0 || testing && now < l.gate.test.due {
+		return best
+	}
+	found := false
+	for _, w := range l.queue.items {
+		if l.gate.shutFor(w.order) || testing && l.justice.isAlone(w.order) {
+			continue
+		}
+		if !found || testing && w.input < best.input || !testing && w.order < best.order {
+			best, found = w, true
+		}
+	}
+	return best
+}
+
 // ready tells when the demand may leave as far as is known now: at once if that
 // is not after now, never if an event must come first.
 func (l *lane) ready(now time.Duration, d demand) time.Duration {
+	if now < l.gate.until && l.permits.taken <= l.limit { // a test may take the place of what was refused
+		if again := l.gate.testable(now, d.order, l.tempo.survival()); again > now {
+			return again
+		}
+		return l.affordable(now, l.appraiser.cost(d))
+	}
 	if l.permits.taken >= l.limit {
 		l.window.blocked = now
-		if now >= l.gate.until {
-			l.gate.ramp.on = false
+		if now < l.gate.until {
+			return never
 		}
+		l.gate.ramp.on = false
 		return l.nextLook(now)
-	}
-	if now < l.gate.until {
-		return l.gate.until
 	}
 	if again := l.gate.ramp.ready(now); again > now {
 		return again
@@ -220,7 +257,7 @@ func (l *lane) launch(now time.Duration, d demand, f *flight) {
 	l.peak = max(l.peak, l.permits.taken)
 	*f = flight{seq: l.seq, order: d.order, at: now, level: l.permits.taken,
 		input: d.input, cost: l.appraiser.cost(d), probe: l.probe}
-	l.gate.ramp.launched(now, l.tempo.refusal)
+	l.gate.launched(now, f, l.tempo.refusal)
 	if l.pacer.on {
 		l.pacer.tokens--
 	}
@@ -244,6 +281,9 @@ func (l *lane) observe(now time.Duration) {
 			l.grow(now, f)
 		}
 	}
+	if t := l.gate.test.flight; t != nil && now >= t.at+l.tempo.survival() {
+		l.passedTest(now)
+	}
 	l.tried(now)
 	l.window.advance(now, l.tempo.answer)
 	l.resize(now, l.window.phase(now), "")
@@ -255,6 +295,7 @@ func (l *lane) accept(f *flight) {
 		return
 	}
 	f.taken = true
+	l.justice.accepted(f)
 	l.pacer.accepted(f.at)
 	l.noise.accepted(l.steady(f.at))
 	l.mood.accepted(f.at)

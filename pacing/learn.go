@@ -7,10 +7,11 @@ import (
 )
 
 // done takes the permit back and learns. It tells whether the failure belongs
-// to a known outage. A flight that has landed already is ignored.
-func (l *lane) done(now time.Duration, f *flight, o Outcome) bool {
+// to a known outage, and whether it binds only its item. A flight that has landed
+// already is ignored.
+func (l *lane) done(now time.Duration, f *flight, o Outcome) (outage, alone bool) {
 	if !f.up {
-		return false
+		return false, false
 	}
 	l.flights.remove(f)
 	l.permits.give(l.limit)
@@ -24,11 +25,18 @@ func (l *lane) done(now time.Duration, f *flight, o Outcome) bool {
 	case Answered:
 		l.answered(now, f)
 	case Throttled, Overloaded:
-		l.refused(now, f, o)
+		return false, l.refused(now, f, o)
 	case Failed:
-		return l.failed(now, f, o)
+		if o.Alone {
+			return false, true
+		}
+		outage = l.failed(now, f, o)
 	}
-	return false
+	if l.gate.test.flight == f { // it has told nothing
+		l.gate.test.flight = nil
+		l.gate.tested(now, l.gate.until-now > testAgain)
+	}
+	return outage, false
 }
 
 // charge settles what the request cost, as far as that is known.
@@ -52,6 +60,10 @@ func (l *lane) charge(now time.Duration, f *flight, o Outcome) {
 }
 
 func (l *lane) answered(now time.Duration, f *flight) {
+	l.justice.answered(f)
+	if l.gate.test.flight == f {
+		l.passedTest(now)
+	}
 	out := l.breaker.open()
 	l.breaker.answered(f)
 	if out && !l.breaker.open() {
@@ -70,11 +82,28 @@ func (l *lane) failed(now time.Duration, f *flight, o Outcome) bool {
 	return l.breaker.open()
 }
 
-// refused is a 429, 503 or 529.
-func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
+// refused is a 429, 503 or 529. It tells whether it binds only its item.
+func (l *lane) refused(now time.Duration, f *flight, o Outcome) (alone bool) {
 	l.observe(now)
 	l.tempo.refuse(now - f.at)
+	if l.bindsItem(now, f, o) {
+		return true
+	}
+	unexpected, proven := l.justice.unexpected(f, o), l.justice.proven(f, l.tempo.tolerance(float64(f.level)))
+	l.justice.counted()
+	l.blame(now, f, o)
+	if l.gate.until > now {
+		l.gate.accuse(now, f, o.Hint > 0 && unexpected, proven)
+	}
+	return false
+}
+
+// blame takes in a refusal that the lane answers for.
+func (l *lane) blame(now time.Duration, f *flight, o Outcome) {
 	held := float64(l.permits.taken)
+	if o.Concurrent {
+		o.Hint = 0 // it binds the item
+	}
 	if f.seq <= l.epoch { // of a burst that has been counted
 		if l.full {
 			l.window.again(float64(f.level))
@@ -84,7 +113,7 @@ func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
 		l.penalize(now, o, false, false)
 		return
 	}
-	if o.Hint > 0 && l.moody(now, f) || l.noisy(now, f, o.Hint <= 0) {
+	if !o.Concurrent && (o.Hint > 0 && l.moody(now, f) || l.noisy(now, f, o.Hint <= 0)) {
 		l.penalize(now, o, false, false)
 		return
 	}
@@ -101,6 +130,9 @@ func (l *lane) refused(now time.Duration, f *flight, o Outcome) {
 		reason, byRate = "nothing answered yet", true
 	case o.Signal == Overloaded:
 		l.window.overloaded(e)
+	case o.Concurrent:
+		reason = "too many at once"
+		l.window.cut(e)
 	default:
 		reason, byRate = l.throttled(f, e)
 	}
@@ -165,7 +197,7 @@ func (l *lane) penalize(now time.Duration, o Outcome, fresh, byRate bool) {
 		l.shut(now, l.gate.hinted(now, o.Hint), reason+", the server asked for it")
 		return
 	}
-	if !fresh {
+	if !fresh || o.Concurrent && l.permits.taken > 0 { // the lane goes on as slots come free
 		return
 	}
 	n := l.gate.step - 1
@@ -182,7 +214,7 @@ func (l *lane) penalize(now time.Duration, o Outcome, fresh, byRate bool) {
 }
 
 func (l *lane) shut(now, until time.Duration, reason string) {
-	if !l.gate.shut(until, reason) {
+	if !l.gate.shut(now, until, reason) {
 		return
 	}
 	l.window.pause(until)

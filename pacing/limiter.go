@@ -175,9 +175,9 @@ func (p *Permit) Done(o Outcome) Feedback {
 	l := p.limiter
 	l.mu.Lock()
 	now := l.now()
-	outage := l.lane.done(now, &p.flight, o)
-	f := Feedback{Outage: outage}
-	if until := l.lane.gate.until; until > now {
+	outage, alone := l.lane.done(now, &p.flight, o)
+	f := Feedback{Outage: outage, Alone: alone}
+	if until := l.lane.gate.certain(); until > now {
 		f.Gate = l.at(until)
 	}
 	if o.Relay {

@@ -94,8 +94,8 @@ func TestAcquireEnds(t *testing.T) {
 		if err := <-ended; !errors.As(err, &late) || time.Since(start) != 3*time.Second {
 			t.Errorf("out of time: got %v after %v, want a LateError after 3 s", err, time.Since(start))
 		}
-		wait(t.Context(), Work{NotAfter: start.Add(time.Minute)})
-		p.Done(Outcome{Signal: Throttled, Hint: time.Hour})
+		wait(t.Context(), Work{NotAfter: start.Add(30 * time.Second)})
+		p.Done(Outcome{Signal: Throttled, Hint: time.Minute})
 		if err := <-ended; !errors.As(err, &late) || time.Since(start) != 3*time.Second {
 			t.Errorf("gate moved: got %v after %v, want a LateError at once", err, time.Since(start))
 		}

@@ -43,7 +43,9 @@ const (
 
 // Work is what is about to be sent.
 type Work struct {
-	// Order identifies the item; waiting items leave in this order, lowest first.
+	// Order identifies the item; waiting items leave in this order, lowest first. A
+	// refused item must not ask again before its hint is over: the gate may be open
+	// for others by then.
 	Order int64
 	// Input is a rough count of input tokens (bytes / 4), MaxOutput the most
 	// output asked for, 0 if unknown.
@@ -60,6 +62,12 @@ type Outcome struct {
 	Hint time.Duration
 	// Quota is what the rate-limit headers said, if anything.
 	Quota []Quota
+	// Alone says that a refusal or failure is about the item's content: it binds
+	// nobody else. The lane finds out by itself which refused items are alone.
+	Alone bool
+	// Concurrent says that the refusal was for too many requests at once: it cuts
+	// the limit and shuts no gate. Its hint binds only the item.
+	Concurrent bool
 	// Input and Output are the tokens billed, 0 if unknown.
 	Input, Output float64
 	// Relay says that the caller will Try next: Config.Wake is not called for this.
@@ -92,8 +100,12 @@ type Quota struct {
 
 // Feedback is what a request taught about the lane.
 type Feedback struct {
-	// Gate is when the lane opens again; zero if it is open.
+	// Gate is when the lane opens again; zero if it is open, or if another item's
+	// request is still to tell whether the gate holds for all.
 	Gate time.Time
+	// Alone: others pass, so the refusal binds only its item and counts as its error.
+	// It waits by itself, for its hint or its own backoff.
+	Alone bool
 	// Outage: the failure is part of a known outage and counts for no item.
 	Outage bool
 }

@@ -20,7 +20,7 @@ type job struct {
 
 	launches, refusals, errors int
 	first                      float64
-	ended                      bool
+	ended, alone               bool
 }
 
 // verdict is the decision at admission. hint is in seconds; negative: none.
@@ -29,6 +29,8 @@ type verdict struct {
 	service float64
 	hint    float64
 	quota   []Quota
+
+	concurrent bool // too many at once
 }
 
 type server interface {
@@ -55,6 +57,7 @@ type capServer struct {
 	every    float64 // everything is answered 429 for a second, so often
 	rand     *rand.Rand
 	inFlight int
+	tooMany  bool // it says that it is too many at once
 }
 
 // whim refuses a share of requests at random, whatever the load.
@@ -77,7 +80,9 @@ func (s *capServer) arrive(t float64, j *job) verdict {
 	case s.every > 0 && math.Mod(t, s.every) >= s.every-1:
 		return refuse(429, -1)
 	case s.inFlight >= s.n && s.hint > 0:
-		return refuse(429, s.hint)
+		v := refuse(429, s.hint)
+		v.concurrent = s.tooMany
+		return v
 	case s.inFlight >= s.n:
 		return refuse(429, -1)
 	}

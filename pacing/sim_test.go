@@ -73,13 +73,14 @@ type client struct {
 
 	rides []*ride // by job
 
-	next, open, inFlight, waiting int
-	ok, lost, launches, refused   int
-	counted                       int // failures that count for their items
-	peak, peakWaiting, mostTries  int
-	taken, turned                 []float64 // times of acceptance and refusal at the server
-	last                          float64
-	seen                          func(c *client) // called after each event
+	next, open, fresh            int
+	inFlight, waiting            int
+	ok, lost, launches, refused  int
+	counted                      int // failures that count for their items
+	peak, peakWaiting, mostTries int
+	taken, turned                []float64       // times of acceptance and refusal at the server
+	last, others                 float64         // the last end, and of items that had no wait of their own
+	seen                         func(c *client) // called after each event
 }
 
 // ride is a job on its way through lane and server.
@@ -104,48 +105,46 @@ func (c *client) finished() bool { return c.next >= len(c.jobs) && c.open == 0 }
 
 func (c *client) seconds() float64 { return c.w.now.Seconds() }
 
-// turn lets the lane launch what it will, and arms its timer.
+// turn lets the lane launch what it will, and arms its timer. Fresh items stand in
+// the queue behind those that were refused.
 func (c *client) turn() {
 	l := c.lane
-	for moved := true; moved; {
+	for {
+		c.read()
 		again := l.pump(c.w.now)
-		moved = len(l.served) > 0
+		if len(l.served) == 0 {
+			c.arm(again)
+			break
+		}
 		for _, w := range l.served {
 			c.waiting--
-			c.send(c.rides[w.order])
+			r := c.rides[w.order]
+			if r.launches == 0 {
+				c.fresh--
+				r.first = c.seconds()
+			}
+			c.send(r)
 		}
-		l.served, l.wake = l.served[:0], false
-		if !l.hungry {
-			moved = c.offer() || moved
-		}
-		if !moved {
-			c.arm(again)
-		}
+		l.served = l.served[:0]
 	}
 	c.check()
 }
 
-// offer offers fresh jobs until the lane declines or none is there yet. It
-// tells whether anything came of it.
-func (c *client) offer() bool {
-	for offered := false; ; offered = true {
-		if c.next >= len(c.jobs) {
-			return offered
-		}
+const readAhead = 4 // fresh items that wait
+
+func (c *client) read() {
+	for c.fresh < readAhead && c.next < len(c.jobs) {
 		j := c.jobs[c.next]
 		if j.from > c.seconds() {
 			c.arm(seconds(j.from))
-			return offered
+			return
 		}
 		r := &ride{job: j}
-		if !c.lane.offer(c.w.now, r.demand(), &r.flight) {
-			return true
-		}
 		c.rides[j.id] = r
 		c.next++
 		c.open++
-		j.first = c.seconds()
-		c.send(r)
+		c.fresh++
+		c.enqueue(r)
 	}
 }
 
@@ -163,11 +162,11 @@ func (c *client) arm(t time.Duration) {
 }
 
 func (c *client) send(r *ride) {
-	if until := c.lane.gate.until; c.w.now < until {
+	if until := c.lane.gate.until; c.w.now < until && c.lane.gate.test.flight != &r.flight {
 		c.t.Fatalf("%v: launch at a gate that is shut until %v", c.w.now, until)
 	}
 	c.inFlight++
-	if c.inFlight > c.lane.limit {
+	if c.inFlight > c.lane.limit && (c.inFlight > c.lane.limit+1 || c.lane.gate.test.flight != &r.flight) {
 		c.t.Fatalf("%v: launch number %d at a limit of %d", c.w.now, c.inFlight, c.lane.limit)
 	}
 	c.launches++
@@ -209,46 +208,56 @@ func (c *client) end(r *ride) {
 	c.open--
 	c.rides[r.id] = nil
 	c.last = c.seconds()
+	if !r.alone {
+		c.others = c.last
+	}
 }
 
-const jobErrors = 5 // errors that an item may have
+const (
+	jobErrors  = 5   // errors that an item may have
+	itemBudget = 600 // seconds that it may wait at a time
+)
 
 func (c *client) refusedWith(r *ride, v verdict) {
 	c.inFlight--
 	c.refused++
-	o := Outcome{Signal: Throttled, Quota: v.quota, Hint: seconds(max(0, v.hint))}
+	o := Outcome{Signal: Throttled, Quota: v.quota, Hint: seconds(max(0, v.hint)), Concurrent: v.concurrent}
 	switch v.status {
 	case 500:
 		o.Signal = Failed
 	case 503, 529:
 		o.Signal = Overloaded
 	}
-	outage := c.give(&r.flight, o)
-	if o.Signal != Failed || outage {
-		r.refusals++
-		c.wait(r)
-		c.turn()
-		return
+	outage, alone := c.give(&r.flight, o)
+	own := max(0, v.hint)
+	if p, ok := c.srv.(*picky); ok {
+		_, r.alone = p.items[r.id]
 	}
-	c.counted++
-	if r.errors++; r.errors >= jobErrors {
+	r.alone = r.alone || o.Concurrent
+	switch {
+	case own > itemBudget || r.alone && c.seconds()-r.first > itemBudget:
 		c.lost++
 		c.end(r)
-		c.turn()
-		return
+	case o.Signal == Failed && !outage, alone:
+		c.counted++
+		if r.errors++; r.errors >= jobErrors {
+			c.lost++
+			c.end(r)
+			break
+		}
+		c.wait(r, max(own, 0.05, c.rand.Float64()*min(60, 0.5*math.Exp2(float64(r.errors-1)))))
+	default:
+		r.refusals++
+		c.wait(r, own)
 	}
-	c.w.after(max(0.05, c.rand.Float64()*min(60, 0.5*math.Exp2(float64(r.errors-1)))), func() {
-		c.wait(r)
-		c.turn()
-	})
 	c.turn()
 }
 
 // give gives a refused flight back and holds the lane to its rules for cuts.
-func (c *client) give(f *flight, o Outcome) bool {
+func (c *client) give(f *flight, o Outcome) (outage, alone bool) {
 	l := c.lane
 	limit, size, step, known := l.limit, l.window.size, l.gate.step, f.seq <= l.epoch
-	outage := l.done(c.w.now, f, o)
+	outage, alone = l.done(c.w.now, f, o)
 	if o.Signal == Failed && l.limit < limit {
 		c.t.Fatalf("%v: a failure cut the limit from %d to %d", c.w.now, limit, l.limit)
 	}
@@ -258,10 +267,22 @@ func (c *client) give(f *flight, o Outcome) bool {
 	if held := float64(c.inFlight); !known && o.Signal == Throttled && l.doubt.strikes == 0 && l.window.size < 0.95*min(size, held)-1e-9 && l.limit > 1 {
 		c.t.Fatalf("%v: a ceiling's refusal cut the window to %.1f with %d held", c.w.now, l.window.size, c.inFlight)
 	}
-	return outage
+	return outage, alone
 }
 
-func (c *client) wait(r *ride) {
+// wait waits by itself and then stands in the queue.
+func (c *client) wait(r *ride, own float64) {
+	if own <= 0 {
+		c.enqueue(r)
+		return
+	}
+	c.w.after(own, func() {
+		c.enqueue(r)
+		c.turn()
+	})
+}
+
+func (c *client) enqueue(r *ride) {
 	c.waiting++
 	c.peakWaiting = max(c.peakWaiting, c.waiting)
 	c.lane.enqueue(&waiter{demand: r.demand(), flight: &r.flight})

@@ -86,7 +86,7 @@ func (l *life) attempt(p *pacing.Permit) *pacing.Permit {
 		l.r.wake() // the dispatcher may read on for other lanes
 	}
 	l.r.observe(l.lane, x, v)
-	if v.counts && !fb.Outage && !x.stale {
+	if (v.counts || fb.Alone) && !fb.Outage && !x.stale {
 		l.errs++
 	}
 	switch v.act {
@@ -220,7 +220,7 @@ func (l *life) again(x *exchange, v verdict, fb pacing.Feedback, hint time.Durat
 		return nil
 	}
 	own := d.Wait
-	if v.throttled || fb.Outage {
+	if v.throttled && hint <= 0 && !fb.Alone || fb.Outage {
 		own = 0 // the lane's gate is the wait
 	}
 	return l.wait(own)
@@ -243,7 +243,7 @@ func (l *life) state(x *exchange, v verdict, fb pacing.Feedback) retry.State {
 	}
 	return retry.State{
 		Attempts: len(l.attempts) - l.stale, Errors: l.errs,
-		Counts: v.counts && !fb.Outage, Throttled: v.throttled, Outage: fb.Outage,
+		Counts: (v.counts || fb.Alone) && !fb.Outage, Throttled: v.throttled, Outage: fb.Outage,
 		Patient: x.err.Patient, Hint: x.hint, Unsent: x.stale && l.stale < 100,
 		Now: time.Now(), ItemEnd: l.end, RunEnd: l.r.c.End, Rand: l.random(),
 	}
