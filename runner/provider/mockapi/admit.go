@@ -11,7 +11,8 @@ import (
 type state struct {
 	Counts
 	// first is when the first request came.
-	first time.Time
+	first   time.Time
+	batches batches
 	// held is how many requests are being served, paid how many ok answers were given or are being given.
 	held, paid int
 	bodies     map[uint64]seen
@@ -64,7 +65,7 @@ func (s *Server) finish(c *call, outcome string) {
 	if c.hold {
 		st.held--
 	}
-	if b := st.bodies[c.req.hash]; e.Outcome == "ok" {
+	if b := st.bodies[c.req.hash]; e.Outcome == "ok" && c.req.hash != 0 {
 		if b.ok++; b.ok > 1 {
 			c.totals.Again++
 			st.Again++

@@ -100,9 +100,11 @@ type call struct {
 	// hold says that the call counts against the concurrency cap, spend that it is one of the answers paid for.
 	hold, spend bool
 	finished    bool
-	totals      *Counts
-	state       *state
-	log         *ring
+	// batched says that the call is an item of a batch.
+	batched bool
+	totals  *Counts
+	state   *state
+	log     *ring
 }
 
 // ServeHTTP plays the scenario that the request names. It reads the body whole before it answers, and it stops waiting
@@ -116,6 +118,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{server: s, w: w, r: r, api: apiOf(path, r.Header), script: s.scripts[name]}
 	s.begin(c, name)
 	defer s.finish(c, "error")
+	if isBatch(path) {
+		s.serveBatch(c, name, path)
+		return
+	}
 	if f, ok := s.check(c, name); !ok {
 		c.fail(f)
 		return

@@ -57,6 +57,14 @@ type Params struct {
 	Only string
 	// Auth is the key without which a request gets a 401. Empty: none needed.
 	Auth string
+	// Batch is what goes wrong with batches: the name of a batch scenario without "batch-". Empty: nothing; none: no Batch API.
+	Batch string
+	// BatchTime is how long a batch takes. 0: 2 s.
+	BatchTime time.Duration
+	// TokenLimit is how many tokens open batches may have. 0: no limit.
+	TokenLimit int
+	// Lost is how the answer to the first create gets lost in batch-create-lost: cut (also when empty), 500 or delay (60 s).
+	Lost string
 	// Seed overrides the server's seed. 0: not.
 	Seed uint64
 
@@ -113,6 +121,10 @@ func Keys() []Key {
 		{"slow", "percent answered after 5 s"},
 		{"only", "model for which the scenario is played; others get ok"},
 		{"auth", "key without which a request gets a 401"},
+		{"batch", "what goes wrong with batches, as in the scenarios named batch-"},
+		{"batch-time", "time from a batch's creation to its end (2s)"},
+		{"token-limit", "tokens that open batches may have"},
+		{"lost", "how batch-create-lost loses the answer: cut, 500, delay"},
 		{"seed", "seed of latencies and faults"},
 		{"echo", "yes: answer with the prompt"},
 		{"size", "length of the answer's text in bytes"},
@@ -142,6 +154,12 @@ func (p *Params) field(key string) any {
 		return &p.CapRetryAfter
 	case "fail-first":
 		return &p.FailFirst
+	case "batch-time":
+		return &p.BatchTime
+	case "batch":
+		return &p.Batch
+	case "lost":
+		return &p.Lost
 	case "gap":
 		return &p.Gap
 	case "no-headers":
@@ -187,6 +205,8 @@ func (p *Params) count(key string) *int {
 		return &p.Cap
 	case "spend-cap-after":
 		return &p.SpendCapAfter
+	case "token-limit":
+		return &p.TokenLimit
 	case "size":
 		return &p.Size
 	case "in":
@@ -246,10 +266,13 @@ func (p Params) with(query string) (Params, error) {
 	return p, p.take(v)
 }
 
+// passed are the keys of a query that belong to the APIs.
+var passed = []string{"api-version", "beta", "limit", "after", "after_id", "before_id", "purpose", "order"}
+
 // take sets what a query names.
 func (p *Params) take(v url.Values) error {
 	for key, values := range v {
-		if key == "api-version" || key == "beta" {
+		if slices.Contains(passed, key) {
 			continue
 		}
 		for _, value := range values {
@@ -313,6 +336,7 @@ func (p Params) under(q Params) Params {
 		Faults: Faults{P429: cmp.Or(g.P429, f.P429), P500: cmp.Or(g.P500, f.P500), P503: cmp.Or(g.P503, f.P503), P529: cmp.Or(g.P529, f.P529),
 			Drop: cmp.Or(g.Drop, f.Drop), Cut: cmp.Or(g.Cut, f.Cut), HTML: cmp.Or(g.HTML, f.HTML), Slow: cmp.Or(g.Slow, f.Slow)},
 		Only: cmp.Or(q.Only, p.Only), Auth: cmp.Or(q.Auth, p.Auth), Seed: cmp.Or(q.Seed, p.Seed),
+		Batch: cmp.Or(q.Batch, p.Batch), BatchTime: cmp.Or(q.BatchTime, p.BatchTime), TokenLimit: cmp.Or(q.TokenLimit, p.TokenLimit), Lost: cmp.Or(q.Lost, p.Lost),
 		Echo: q.Echo || p.Echo, Size: cmp.Or(q.Size, p.Size), Stop: cmp.Or(q.Stop, p.Stop),
 		In: cmp.Or(q.In, p.In), Out: cmp.Or(q.Out, p.Out), Parts: cmp.Or(q.Parts, p.Parts), Gap: cmp.Or(q.Gap, p.Gap),
 	}

@@ -186,7 +186,11 @@ func (c *call) messageHead(b []byte) []byte {
 func (c *call) messageUsage(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `{"input_tokens":`...), int64(c.p.in()), 10)
 	b = append(b, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":`...)
-	return append(strconv.AppendInt(b, int64(c.p.out()), 10), '}')
+	b = strconv.AppendInt(b, int64(c.p.out()), 10)
+	if c.batched {
+		b = append(b, `,"service_tier":"batch"`...)
+	}
+	return append(b, '}')
 }
 
 // chatHead begins an OpenAI completion or a chunk of one.

@@ -32,6 +32,11 @@ type Counts struct {
 	Canceled    int `json:"canceled"`
 	// Again counts ok answers to a body that had been answered before: what was bought twice.
 	Again int `json:"again"`
+	// Batches were created, Items bought by them (once, when created); Polls are looks at batches, Uploads files.
+	Batches int `json:"batches"`
+	Items   int `json:"items"`
+	Polls   int `json:"polls"`
+	Uploads int `json:"uploads"`
 	// Statuses counts answers by status; what ended without one is not in it.
 	Statuses map[int]int `json:"statuses"`
 }
