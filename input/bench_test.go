@@ -58,7 +58,7 @@ func BenchmarkParse(b *testing.B) {
 		{"1MB", `{"id":"a","messages":["` + strings.Repeat("all work and no play\\n", 50_000) + `"]}`},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			p, line := &parser{}, []byte(c.line)
+			p, line := &parser{f: &File{}}, []byte(c.line)
 			work := make([]byte, len(line))
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()

@@ -3,9 +3,7 @@ package input
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"math"
 	"runtime"
 	"sync"
 )
@@ -34,18 +32,21 @@ func (f *File) Check(ctx context.Context, c CheckFuncs) error {
 	if f.pipe != nil {
 		return errors.New("a pipe cannot be checked")
 	}
-	src, done, err := f.source(1, 0)
+	src, done, err := f.source(place{})
 	if err != nil {
 		return f.wholeError(err)
 	}
 	defer done()
 	ctx, cancel := context.WithCancel(ctx)
-	k := &check{f: f, funcs: c, reg: newRegistry(f, false)}
+	k := &check{f: f, funcs: c, ids: newIDs(f, false)}
 	err = k.run(ctx, cancel, src)
 	if err != nil {
 		return f.wholeError(err)
 	}
 	if k.found.Count > 0 {
+		if err := f.explain(k.found.First); err != nil {
+			return err
+		}
 		return &k.found
 	}
 	f.checked.Store(!f.o.LetThrough)
@@ -77,7 +78,7 @@ func (e *eachError) Error() string { return e.err.Error() }
 type check struct {
 	f     *File
 	funcs CheckFuncs
-	reg   *registry
+	ids   *ids
 	found Errors
 
 	readErr error // set before the ordered channel is closed
@@ -161,16 +162,12 @@ func (k *check) work(ctx context.Context, p *parser, c *chunk) {
 
 // take numbers the chunk's items, looks for ids that repeat, and hands them on.
 func (k *check) take(c *chunk) error {
-	k.reg.note(c)
 	for i := range c.items {
 		it, hash := &c.items[i], c.hashes[i]
-		if int64(it.Line) > math.MaxUint32 {
-			return fmt.Errorf("more than %d lines", uint32(math.MaxUint32))
-		}
-		bad := k.reg.admit(it, c.bad[i])
+		bad := k.ids.admit(it, c.bad[i])
 		if bad == nil && it.Bad == nil && it.refused != nil {
 			if bad = it.refused; k.f.o.LetThrough {
-				k.reg.reject(it, bad)
+				k.ids.reject(it, bad)
 				bad = nil
 			}
 		}

@@ -8,21 +8,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"llmbatch/input/jsonl"
 )
 
 // csvSource reads rows as RFC 4180 has them. The first row is the header; rows of
 // another width are bad lines. A row may span lines and counts as the first of
-// them.
+// them. Rows whose cells are all empty, as Excel leaves them at the end, are skipped.
 type csvSource struct {
+	f     *File
 	r     *csv.Reader
 	bound *bound
 	batch int   // rows a chunk
-	line  int   // lines before the reader's first
-	base  int64 // bytes before it
+	base  int64 // bytes before the reader's first
+	line  int   // lines before it
 }
 
 // bound ends the reading of a row that is too long: an open quote would
@@ -44,27 +46,31 @@ func (b *bound) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func newCSVReader(r io.Reader) *csv.Reader {
+func newCSVReader(r io.Reader, comma rune) *csv.Reader {
 	c := csv.NewReader(r)
+	c.Comma = comma
 	c.FieldsPerRecord = -1 // checked here, with words of our own
 	return c
 }
 
-func newCSVSource(f *File, r io.Reader, line int, off int64) (*csvSource, error) {
-	s := &csvSource{batch: 256, line: line - 1, base: off}
+func newCSVSource(f *File, b *bufio.Reader) (*csvSource, error) {
+	s := &csvSource{f: f, batch: 256}
 	if f.pipe != nil {
 		s.batch = 1
 	}
-	b := bufio.NewReaderSize(r, chunkSize)
-	if head, _ := b.Peek(len(bom)); off == 0 && bytes.Equal(head, bom) {
+	f.blank.Store(0)
+	if head, _ := b.Peek(len(bom)); bytes.Equal(head, bom) {
 		b.Discard(len(bom))
 		s.base = int64(len(bom))
 	}
-	s.bound = &bound{r: b, most: f.o.MaxLine}
-	s.r = newCSVReader(s.bound)
-	if off > 0 {
-		return s, nil
+	comma, skip := delimiter(b, f.o.Delimiter, f.ext)
+	if skip > 0 { // Excel's line sep=;
+		b.Discard(skip)
+		s.base, s.line = s.base+int64(skip), 1
 	}
+	f.comma.Store(comma)
+	s.bound = &bound{r: b, most: f.o.MaxLine}
+	s.r = newCSVReader(s.bound, comma)
 	header, err := s.r.Read()
 	if err == io.EOF {
 		return s, nil
@@ -73,13 +79,66 @@ func newCSVSource(f *File, r io.Reader, line int, off int64) (*csvSource, error)
 		err = f.checkHeader(header)
 	}
 	if err != nil {
-		return nil, f.headerError(err)
+		return nil, f.headerError(err, s.line+1)
 	}
 	f.header.Store(&header)
 	return s, nil
 }
 
-func (f *File) headerError(err error) error {
+// delimiter is what stands between the cells: as asked, as a line sep=; says, or what
+// is found most often in the header outside of quotes. skip is the length of such a
+// line.
+func delimiter(b *bufio.Reader, asked, ext string) (comma rune, skip int) {
+	var head []byte
+	for n, err := 1, error(nil); err == nil && bytes.IndexByte(head, '\n') < 0; n = b.Buffered() + 1 {
+		_, err = b.Peek(n) // a pipe may bring the header in pieces
+		head, _ = b.Peek(b.Buffered())
+	}
+	head, _, _ = bytes.Cut(head, []byte{'\n'})
+	line := bytes.TrimSuffix(head, []byte{'\r'})
+	comma = ','
+	if rest, ok := bytes.CutPrefix(bytes.ToLower(line), []byte("sep=")); ok && len(rest) == 1 {
+		comma, skip = rune(rest[0]), len(head)+1
+	} else if ext == ".tsv" {
+		comma = '\t'
+	} else {
+		counts, quoted := map[byte]int{}, false
+		for _, c := range line {
+			if c == '"' {
+				quoted = !quoted
+			} else if !quoted {
+				counts[c]++
+			}
+		}
+		for _, c := range []byte(";\t") {
+			if counts[c] > counts[byte(comma)] {
+				comma = rune(c)
+			}
+		}
+	}
+	if asked != "" {
+		comma, _ = utf8.DecodeRuneInString(asked)
+	}
+	return comma, skip
+}
+
+// checkDelimiter returns the delimiter that the user names.
+func checkDelimiter(s string) (string, error) {
+	switch strings.ToLower(s) {
+	case "tab", `\t`:
+		s = "\t"
+	case "comma":
+		s = ","
+	case "semicolon":
+		s = ";"
+	}
+	if r, n := utf8.DecodeRuneInString(s); n != len(s) || r == utf8.RuneError && n == 1 || strings.ContainsAny(s, "\"\r\n") {
+		return "", fmt.Errorf("--delimiter %q is not one character: write , or ; or tab", s)
+	}
+	return s, nil
+}
+
+func (f *File) headerError(err error, line int) error {
 	bad, ok := errors.AsType[*LineError](err)
 	if !ok {
 		if _, parse := errors.AsType[*csv.ParseError](err); !parse && err != errTooLong {
@@ -87,7 +146,7 @@ func (f *File) headerError(err error) error {
 		}
 		bad = badRow(err, f.o.MaxLine)
 	}
-	bad.File, bad.Line = f.name, 1
+	bad.File, bad.Line = f.name, line
 	return bad
 }
 
@@ -102,48 +161,47 @@ func (f *File) checkHeader(header []string) error {
 		}
 		seen[name] = true
 	}
-	if f.o.IDField != "" && !seen[f.o.IDField] {
-		return &LineError{Col: 1, Msg: fmt.Sprintf("no column %q, which --id-field names; there is %s", f.o.IDField, quoted(header))}
+	asked := []struct{ name, flag string }{{f.o.IDField, "--id-field"}}
+	for _, name := range f.keep {
+		asked = append(asked, struct{ name, flag string }{name, "--keep"})
+	}
+	for _, a := range asked {
+		if a.name != "" && !seen[a.name] {
+			return &LineError{Col: 1, Msg: fmt.Sprintf("no column %q, which %s names; there is %s", a.name, a.flag, quoted(header))}
+		}
 	}
 	return nil
 }
 
 func (s *csvSource) next(ctx context.Context, c *chunk) error {
-	c.data, c.rows = nil, c.rows[:0]
+	c.buf, c.rows = nil, c.rows[:0]
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	from := s.base + s.r.InputOffset()
-	for len(c.rows) < s.batch {
+	from := s.r.InputOffset()
+	for len(c.rows) < s.batch && (s.r.InputOffset()-from <= chunkSize || len(c.rows) == 0) {
 		start := s.r.InputOffset()
-		if start+s.base-from > chunkSize && len(c.rows) > 0 {
-			break
-		}
 		s.bound.read = 0
 		fields, err := s.r.Read()
 		r := record{off: s.base + start, size: int(s.r.InputOffset() - start), fields: fields}
 		parse, bad := errors.AsType[*csv.ParseError](err)
 		switch {
-		case err == errTooLong:
-			return err
 		case bad:
 			r.line, r.bad, r.sum = s.line+parse.StartLine, badRow(err, s.bound.most), contentSum([]byte(strings.Join(fields, "\x00")))
 		case err == io.EOF && len(c.rows) > 0:
-			return s.first(c, nil)
+			return nil
 		case err != nil:
 			return err
+		case strings.TrimSpace(strings.Join(fields, "")) == "":
+			s.f.blank.Add(1)
+			continue
 		default:
 			r.line, _ = s.r.FieldPos(0)
 			r.line += s.line
 		}
 		c.rows = append(c.rows, r)
 	}
-	return s.first(c, nil)
-}
-
-func (s *csvSource) first(c *chunk, err error) error {
-	c.line, c.off = c.rows[0].line, c.rows[0].off
-	return err
+	return nil
 }
 
 const utf8Hint = "save the file as UTF-8, e.g. iconv -f WINDOWS-1252 -t UTF-8"
@@ -171,45 +229,50 @@ func (p *parser) row(r record, it *Item) *LineError {
 	if r.bad != nil {
 		return r.bad
 	}
-	names := p.header()
-	if p.sumAll {
-		it.sum = rowSum(names, r.fields)
+	names := p.f.columns()
+	if p.f.o.LetThrough {
+		it.sum = contentSum(rowObject(names, r.fields, nil))
 	}
 	if len(r.fields) != len(names) {
 		plural := "s"
 		if len(r.fields) == 1 {
 			plural = ""
 		}
-		return &LineError{Col: 1, Msg: fmt.Sprintf("%d field%s, the header has %d", len(r.fields), plural, len(names)),
+		bad := &LineError{Col: 1, Msg: fmt.Sprintf("%d field%s, the header has %d", len(r.fields), plural, len(names)),
 			Hint: "a comma inside a field needs quotes around the field"}
+		if comma := p.f.comma.Load(); comma != ',' {
+			bad.Hint = fmt.Sprintf("cells are told apart by %q, as the header has it; --delimiter names another", comma)
+		} else if len(names) == 1 {
+			bad.Hint = "a comma inside a field needs quotes around the field; --delimiter names what else stands between cells"
+		}
+		return bad
 	}
 	for i, v := range r.fields {
 		if !utf8.ValidString(v) {
 			return &LineError{Col: 1, Msg: fmt.Sprintf("invalid UTF-8 in column %.40q", names[i]), Hint: utf8Hint}
 		}
 	}
-	bad := p.tmpl.row(names, r.fields, it)
-	if bad == nil && !it.has && !p.sumAll {
-		it.sum = rowSum(names, r.fields)
+	bad := p.f.tmpl.row(p, names, r.fields, it)
+	if bad == nil && !it.has && !p.f.o.LetThrough {
+		it.sum = contentSum(rowObject(names, r.fields, nil))
 	}
 	return bad
 }
 
-// rowSum is the content sum of a row: that of the row as a JSON object.
-func rowSum(names, fields []string) uint64 {
+// rowObject is the row as a JSON object, of the names to be kept where there are any.
+func rowObject(names, fields, keep []string) []byte {
 	b := []byte{'{'}
 	for i, v := range fields {
-		if i > 0 {
+		if keep != nil && (i >= len(names) || !slices.Contains(keep, names[i])) {
+			continue
+		}
+		if len(b) > 1 {
 			b = append(b, ',')
 		}
 		if i < len(names) {
-			b, _ = jsontext.AppendQuote(b, names[i])
-			b = append(b, ':')
+			b = append(jsonl.AppendQuote(b, names[i]), ':')
 		}
-		b, _ = jsontext.AppendQuote(b, v)
+		b = jsonl.AppendQuote(b, v)
 	}
-	return contentSum(append(b, '}'))
+	return append(b, '}')
 }
-
-// reread reads the one row that b holds.
-func reread(b []byte) ([]string, error) { return newCSVReader(bytes.NewReader(b)).Read() }

@@ -3,7 +3,10 @@ package input
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
+
+	"llmbatch/input/jsonl"
 )
 
 // formats tells the line's format and reads it as that.
@@ -39,7 +42,7 @@ func (p *parser) both(a int, others ...int) *LineError {
 	for _, k := range others {
 		if p.has(k) {
 			o, _ := p.member(k)
-			bad := p.badAt(max(m.at, o.at), "both %q and %q in one line", m.name, o.name)
+			bad := badAt(max(m.at, o.at), "both %q and %q in one line", m.name, o.name)
 			bad.Hint = "keep the one that is meant; carry other data in \"metadata\""
 			return bad
 		}
@@ -50,10 +53,10 @@ func (p *parser) both(a int, others ...int) *LineError {
 func (p *parser) noPrompt() *LineError {
 	for _, k := range []int{kPrompt, kMessages, kInput, kBody, kParams} {
 		if m, ok := p.member(k); ok {
-			return p.badAt(m.start, "%q is null", m.name)
+			return badAt(m.start, "%q is null", m.name)
 		}
 	}
-	bad := p.badAt(p.from, "no prompt: the line has %s", p.names())
+	bad := badAt(p.from, "no prompt: the line has %s", p.names())
 	bad.Hint = `a line needs "prompt" or "messages" (or a batch line's "body" or "params"); for other data use --template`
 	for _, m := range p.members {
 		if kindOfName(m.name) < 0 {
@@ -94,7 +97,7 @@ func quoted(names []string) string {
 	return b.String()
 }
 
-var promptNames = []string{"id", "prompt", "system", "model", "max_tokens", "temperature", "params", "metadata"}
+var promptNames = []string{"id", "prompt", "system", "model", "max_tokens", "temperature", "params", "files", "options", "metadata"}
 
 func (p *parser) prompt(it *Item) *LineError {
 	if bad := p.onlyKnown(promptNames, "beside \"prompt\""); bad != nil {
@@ -112,37 +115,43 @@ func (p *parser) prompt(it *Item) *LineError {
 	}
 	if len(v) == 2 {
 		m, _ := p.member(kPrompt)
-		return p.badAt(m.start, "the prompt is empty")
+		return badAt(m.start, "the prompt is empty")
 	}
-	it.Format, it.Prompt = Prompt, p.text(v)
+	it.Format, it.Prompt = Prompt, jsonl.Text(v)
 	if v, bad = p.typed(kSystem, '"'); bad != nil {
 		return bad
 	}
 	if v != nil {
-		it.System = p.text(v)
+		it.System = jsonl.Text(v)
 	}
 	if it.Params, bad = p.typed(kParams, '{'); bad != nil {
 		return bad
 	}
 	if it.Params != nil {
 		m, _ := p.member(kParams)
-		if bad = p.modelIn(it, m); bad != nil {
+		if bad = modelIn(it, &p.model, it.Params, m.start); bad != nil {
 			return bad
 		}
 	}
-	return p.options(it)
+	if bad = p.files(it); bad != nil {
+		return bad
+	}
+	if bad = p.bounds(it); bad != nil {
+		return bad
+	}
+	return p.numbers(it)
 }
 
-// options reads a prompt's model and numbers.
-func (p *parser) options(it *Item) *LineError {
+// numbers reads a prompt's model and numbers.
+func (p *parser) numbers(it *Item) *LineError {
 	v, bad := p.typed(kModel, '"')
 	if bad != nil {
 		return bad
 	}
 	if v != nil {
-		if it.Model = p.shared(&p.model, v); it.Model == "" {
+		if it.Model = shared(&p.model, v); it.Model == "" {
 			m, _ := p.member(kModel)
-			return p.badAt(m.start, `"model" is empty`)
+			return badAt(m.start, `"model" is empty`)
 		}
 	}
 	if it.MaxTokens, bad = p.typed(kMaxTokens, '0'); bad != nil {
@@ -150,28 +159,10 @@ func (p *parser) options(it *Item) *LineError {
 	}
 	if n := it.MaxTokens; n != nil && (bytes.ContainsAny(n, "-.eE") || n[0] == '0') {
 		m, _ := p.member(kMaxTokens)
-		return p.badAt(m.start, `"max_tokens" is %.30s, want a positive whole number`, n)
+		return badAt(m.start, `"max_tokens" is %.30s, want a positive whole number`, n)
 	}
 	it.Temperature, bad = p.typed(kTemperature, '0')
 	return bad
-}
-
-// typed returns the value of member k, nil if it is absent or null. A value of
-// another kind than that of first is an error ('0' stands for a number).
-func (p *parser) typed(k int, first byte) ([]byte, *LineError) {
-	v := p.raw(k)
-	if v == nil || v[0] == 'n' {
-		return nil, nil
-	}
-	ok := v[0] == first
-	if first == '0' {
-		ok = v[0] == '-' || '0' <= v[0] && v[0] <= '9'
-	}
-	if !ok {
-		m, _ := p.member(k)
-		return v, p.badAt(m.start, "%q is %s, want %s", m.name, kindOf(v), kindOf([]byte{first}))
-	}
-	return v, nil
 }
 
 // takeID takes the id from member k, or else from member other.
@@ -198,7 +189,7 @@ next:
 				continue next
 			}
 		}
-		bad := p.badAt(m.at, "unknown member %.40q %s", m.name, where)
+		bad := badAt(m.at, "unknown member %.40q %s", m.name, where)
 		bad.Hint = `fields of the request go into "params" (or a batch line's body), data to carry along into "metadata"`
 		if string(m.name) == "custom_id" {
 			bad.Hint = `beside "prompt" the id is called "id"`
@@ -210,64 +201,103 @@ next:
 	return nil
 }
 
-// modelIn takes the model from the object in member m.
-func (p *parser) modelIn(it *Item, m member) *LineError {
-	if p.innerAt != m.start {
-		p.inner = p.inner[:0]
-		p.object(m.start, 1, &p.inner)
-	}
-	for _, in := range p.inner {
-		if string(in.name) != "model" {
+// modelIn takes the model from the object v, which begins at the line's byte at.
+func modelIn(it *Item, last *string, v []byte, at int) *LineError {
+	for w := jsonl.Members(v); w.Next(); {
+		if string(w.Name) != "model" {
 			continue
 		}
-		v := p.b[in.start:in.end]
-		if v[0] != '"' {
-			return p.badAt(in.start, `"model" is %s, want a string`, kindOf(v))
+		if w.Value[0] != '"' {
+			return badAt(at+w.At, `"model" is %s, want a string`, jsonl.Kind(w.Value))
 		}
-		it.Model = p.shared(&p.model, v)
+		it.Model = shared(last, w.Value)
 	}
 	return nil
 }
 
 func (p *parser) messages(it *Item) *LineError {
 	if m, ok := p.member(kCustomID); ok {
-		bad := p.badAt(m.at, `"custom_id" beside "messages"`)
+		bad := badAt(m.at, `"custom_id" beside "messages"`)
 		bad.Hint = `no request has such a field; here the id is called "id"`
 		return bad
 	}
 	if m, ok := p.member(kMessages); ok && p.has(kMessages) {
-		if v := p.raw(kMessages); v[0] != '[' {
-			return p.badAt(m.start, `"messages" is %s, want an array`, kindOf(v))
+		v := p.raw(kMessages)
+		if v[0] != '[' {
+			return badAt(m.start, `"messages" is %s, want an array`, jsonl.Kind(v))
 		}
-		if p.b[p.skip(m.start+1)] == ']' {
-			return p.badAt(m.start, `"messages" is empty`)
+		if w := jsonl.Elements(v); !w.Next() {
+			return badAt(m.start, `"messages" is empty`)
 		}
 	} else if v := p.raw(kInput); v[0] != '[' && v[0] != '"' {
 		m, _ := p.member(kInput)
-		return p.badAt(m.start, `"input" is %s, want a string or an array`, kindOf(v))
+		return badAt(m.start, `"input" is %s, want a string or an array`, jsonl.Kind(v))
+	}
+	if bad := p.dataSet(); bad != nil {
+		return bad
 	}
 	if m, ok := p.member(kModel); ok {
 		v := p.raw(kModel)
 		if v[0] != '"' {
-			return p.badAt(m.start, `"model" is %s, want a string`, kindOf(v))
+			return badAt(m.start, `"model" is %s, want a string`, jsonl.Kind(v))
 		}
-		it.Model = p.shared(&p.model, v)
+		it.Model = shared(&p.model, v)
 	}
 	if bad := p.takeID(it, kID, kID); bad != nil {
 		return bad
 	}
 	it.Format = Messages
+	if p.ownOptions() {
+		if bad := p.bounds(it); bad != nil {
+			return bad
+		}
+	}
 	p.cut(it)
 	return nil
 }
 
-// cut makes the body of the members that are neither id nor metadata. Where
+// dataNames are members that data sets have and no request: of Alpaca's, of evals', of
+// labelled rows.
+var dataNames = []string{"instruction", "output", "outputs", "completion", "label", "labels", "target", "targets", "answer", "answers",
+	"response", "expected", "expected_output", "ideal", "ground_truth", "question"}
+
+// dataSet refuses a line of a data set that would pass for a request body.
+func (p *parser) dataSet() *LineError {
+	for _, m := range p.members {
+		if !slices.Contains(dataNames, string(m.name)) {
+			continue
+		}
+		field := "input"
+		if p.has(kMessages) {
+			field = "messages"
+		}
+		bad := badAt(m.at, "no request has a member %q: the line looks like one of a data set, not like a request", m.name)
+		bad.Hint = fmt.Sprintf(`make prompts of the lines with --template, such as -t '{{.%s}}'; what is only to travel along goes into "metadata"`, field)
+		if string(m.name) == "instruction" {
+			bad.Hint = `make prompts of the lines with --template, such as -t '{{.instruction}} {{.input}}'`
+		}
+		return bad
+	}
+	if v := p.raw(kInput); string(v) == `""` && !p.has(kMessages) {
+		m, _ := p.member(kInput)
+		return badAt(m.start, `"input" is empty`)
+	}
+	return nil
+}
+
+// ours tells whether the member is for llmbatch, and no part of a request's body.
+func (p *parser) ours(m member, it *Item) bool {
+	k := kindOfName(m.name)
+	return k == kID || k == kMetadata || k == kOptions && it.Bounds != nil
+}
+
+// cut makes the body of the members that are the request's. Where
 // they stand together no byte of them is moved or copied: the comma, brace or
 // space before and behind them gives way to a brace.
 func (p *parser) cut(it *Item) {
 	first, last, runs := -1, -1, 0
 	for i, m := range p.members {
-		if k := kindOfName(m.name); k == kID || k == kMetadata {
+		if p.ours(m, it) {
 			continue
 		}
 		if first < 0 {
@@ -286,7 +316,7 @@ func (p *parser) cut(it *Item) {
 	}
 	body := append(make([]byte, 0, to-from), '{')
 	for _, m := range p.members[first : last+1] {
-		if k := kindOfName(m.name); k == kID || k == kMetadata {
+		if p.ours(m, it) {
 			continue
 		}
 		if len(body) > 1 {
@@ -295,96 +325,4 @@ func (p *parser) cut(it *Item) {
 		body = append(body, p.b[m.at:m.end]...)
 	}
 	it.Body, it.scattered = append(body, '}'), true
-}
-
-var openAINames = []string{"custom_id", "id", "method", "url", "body", "metadata"}
-
-func (p *parser) openAIBatch(it *Item) *LineError {
-	if bad := p.onlyKnown(openAINames, "in an OpenAI batch line"); bad != nil {
-		return bad
-	}
-	if bad := p.takeID(it, kCustomID, kID); bad != nil {
-		return bad
-	}
-	v, bad := p.typed(kMethod, '"')
-	if bad != nil {
-		return bad
-	}
-	if v != nil && string(v) != `"POST"` {
-		m, _ := p.member(kMethod)
-		return p.badAt(m.start, `"method" is %.30s, want "POST"`, v)
-	}
-	if v, bad = p.typed(kURL, '"'); bad != nil {
-		return bad
-	}
-	if v == nil {
-		bad = p.badAt(p.from, `no "url" in an OpenAI batch line`)
-		bad.Hint = `e.g. "url":"/v1/chat/completions"`
-		return bad
-	}
-	m, _ := p.member(kURL)
-	it.Format, it.URL = OpenAIBatch, p.shared(&p.urlPath, v)
-	if it.URL == "" || it.URL != p.goodPath {
-		if bad = p.checkURL(m.start, it.URL); bad != nil {
-			return bad
-		}
-		p.goodPath = it.URL
-	}
-	return p.wholeBody(it, kBody)
-}
-
-// checkURL refuses a path that could send the key to another host, or past the
-// base URL's own path. at is where the string begins in the line.
-func (p *parser) checkURL(at int, u string) *LineError {
-	why := ""
-	switch odd := strings.IndexFunc(u, oddInPath); {
-	case strings.Contains(u, "://"):
-		why = "names a host"
-	case !strings.HasPrefix(u, "/v1/") || u == "/v1/":
-		why = "does not begin with /v1/ and an endpoint"
-	case strings.Contains(u, "//"):
-		why = `has a "//" in it`
-	case strings.Contains(u, ".."):
-		why = `has a ".." in it`
-	case strings.ContainsAny(u, "?#"):
-		why = "has a query or a fragment"
-	case odd >= 0:
-		why = fmt.Sprintf("has %q in it", u[odd:odd+1])
-	default:
-		return nil
-	}
-	bad := p.badAt(at, `"url" %.60q %s`, u, why)
-	bad.Hint = `a path such as "/v1/chat/completions"; host and query belong to --base-url`
-	return bad
-}
-
-func oddInPath(r rune) bool {
-	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("/-_.~:@+,=", r))
-}
-
-var anthropicNames = []string{"custom_id", "id", "params", "metadata"}
-
-func (p *parser) anthropicBatch(it *Item) *LineError {
-	if bad := p.onlyKnown(anthropicNames, "in an Anthropic batch line"); bad != nil {
-		return bad
-	}
-	if bad := p.takeID(it, kCustomID, kID); bad != nil {
-		return bad
-	}
-	it.Format = AnthropicBatch
-	return p.wholeBody(it, kParams)
-}
-
-// wholeBody takes member k, an object, as the body.
-func (p *parser) wholeBody(it *Item, k int) *LineError {
-	v, bad := p.typed(k, '{')
-	if bad != nil {
-		return bad
-	}
-	if v == nil {
-		return p.badAt(p.from, `no "body" in an OpenAI batch line`)
-	}
-	m, _ := p.member(k)
-	it.Body, it.BodyOffset = v, m.start
-	return p.modelIn(it, m)
 }

@@ -1,8 +1,8 @@
 // Package input turns a file of prompts into items.
 //
 // A line is read in one of five formats, told apart line by line: a prompt with
-// options, a message list, an OpenAI batch line, an Anthropic batch line, or any
-// object (or CSV row) rendered through a template. What the user wrote as a
+// options, a message list, an OpenAI batch line (in the dialects of other vendors too),
+// an Anthropic batch line, or any object (or row of CSV) rendered through a template. What the user wrote as a
 // request body passes through as bytes: unknown members, key order and the
 // digits of numbers survive. Ids are kept digit for digit.
 //
@@ -13,7 +13,7 @@
 // Lines end at LF only (CR before it is white space); a line may begin with a BOM.
 // Blank lines are skipped. The bound of a line is Options.MaxLine, 256 MiB.
 // A file may be gzip or zstd. Files are read in chunks of 64 KB, and no more than
-// two long lines at a time; besides them the check holds about 12 bytes an id.
+// two long lines at a time; besides them the check holds a hash of each id.
 //
 // A regular file can be checked whole (Check) before its items are used (Items);
 // a pipe is read once, and its bad lines are items with Bad set.
@@ -60,16 +60,18 @@ type Item struct {
 	Format Format
 	// Model is the line's own model, "" if it names none.
 	Model string
-	// URL is an OpenAI batch line's own path, such as /v1/chat/completions.
+	// URL is an OpenAI batch line's own path, such as /v1/chat/completions or
+	// chat/completions; "" if it has none.
 	URL string
 
-	// Prompt, System, MaxTokens, Temperature and Params are set for Format Prompt
+	// Prompt, System, MaxTokens, Temperature, Params and Files are set for Format Prompt
 	// only. MaxTokens and Temperature are numbers as written, nil if absent.
 	Prompt      string
 	System      string
 	MaxTokens   json.RawMessage
 	Temperature json.RawMessage
 	Params      json.RawMessage
+	Files       []FileRef
 
 	// Body is the request body as written for the other formats: a JSON object
 	// without the line's id and metadata.
@@ -80,6 +82,12 @@ type Item struct {
 
 	// Metadata is carried to the result, nil if absent.
 	Metadata json.RawMessage
+	// Input are the columns or members that Options.Keep names, as a JSON object in
+	// their order; nil if there are none.
+	Input json.RawMessage
+	// Bounds are the line's own budgets, nil if it has none. They are no part of the
+	// request.
+	Bounds *Bounds
 
 	// Bad is set where a bad line is let through (a pipe, --skip-invalid): the
 	// item has then only Index, Line, Offset, Size, ID and Key.
@@ -104,6 +112,8 @@ type LineError struct {
 	// Msg says what is wrong and Hint what to do, which may be "".
 	Msg  string
 	Hint string
+
+	repeats string // the id that an earlier line has too
 }
 
 // Error is file:line:col: message, without the hint.

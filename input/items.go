@@ -2,7 +2,9 @@ package input
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -10,14 +12,7 @@ import (
 	"iter"
 )
 
-func (f *File) parser() *parser {
-	return &parser{tmpl: f.tmpl, sumAll: f.o.LetThrough, header: func() []string {
-		if h := f.header.Load(); h != nil {
-			return *h
-		}
-		return nil
-	}}
-}
+func (f *File) parser() *parser { return &parser{f: f} }
 
 // Items yields every item in order, each fresh and the receiver's own. A bad line
 // ends it with a *LineError, unless it is let through; any other error is of the
@@ -25,15 +20,15 @@ func (f *File) parser() *parser {
 // iterations at a time are independent.
 func (f *File) Items() iter.Seq2[*Item, error] {
 	return func(yield func(*Item, error) bool) {
-		src, done, err := f.source(f.from.line+1, f.from.off)
+		src, done, err := f.source(f.from)
 		if err != nil {
 			yield(nil, f.readError(err))
 			return
 		}
 		defer done()
-		reg := newRegistry(f, f.checked.Load())
-		reg.index = f.from.index
-		f.ids.Store(reg)
+		ids := newIDs(f, f.checked.Load())
+		ids.index = f.from.index
+		f.ids.Store(ids)
 		p, c := f.parser(), &chunk{}
 		for {
 			if err := src.next(context.Background(), c); err != nil {
@@ -42,12 +37,11 @@ func (f *File) Items() iter.Seq2[*Item, error] {
 				}
 				return
 			}
-			reg.note(c)
 			for r := range c.each {
 				it := &Item{}
 				bad := p.parse(r, it)
-				if bad = reg.admit(it, bad); bad != nil {
-					yield(nil, bad)
+				if bad = ids.admit(it, bad); bad != nil {
+					yield(nil, cmp.Or(f.explain([]*LineError{bad}), error(bad)))
 					return
 				}
 				it.detach()
@@ -87,8 +81,8 @@ func (f *File) readError(err error) error {
 // detach copies what the item needs out of its line: what stays with it in one
 // piece, what Forget drops in pieces of their own.
 func (it *Item) detach() {
-	small := make([]byte, 0, len(it.ID)+len(it.Metadata)+len(it.MaxTokens)+len(it.Temperature))
-	for _, v := range []*[]byte{(*[]byte)(&it.ID), (*[]byte)(&it.Metadata), (*[]byte)(&it.MaxTokens), (*[]byte)(&it.Temperature)} {
+	small := make([]byte, 0, len(it.ID)+len(it.Metadata)+len(it.MaxTokens)+len(it.Temperature)+len(it.Input))
+	for _, v := range []*json.RawMessage{&it.ID, &it.Metadata, &it.MaxTokens, &it.Temperature, &it.Input} {
 		if *v != nil {
 			from := len(small)
 			small = append(small, *v...)
@@ -124,7 +118,7 @@ func (f *File) located(it *Item, err error) *LineError {
 }
 
 // Forget drops Prompt, System, Params and Body, so that a waiting item takes
-// little memory. Ids, Metadata and the position stay.
+// little memory. Ids, Metadata, Input, Files, Bounds and the position stay.
 func (it *Item) Forget() {
 	it.crc = it.digest()
 	it.Prompt, it.System, it.Params, it.Body = "", "", nil, nil
@@ -152,7 +146,7 @@ func (f *File) Reload(it *Item) error {
 	var again Item
 	var err error
 	if f.csv {
-		r.fields, err = reread(b)
+		r.fields, err = newCSVReader(bytes.NewReader(b), f.comma.Load()).Read()
 	}
 	p := f.parser()
 	if err == nil {

@@ -8,24 +8,20 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"sort"
+	"slices"
+
+	"llmbatch/input/jsonl"
 )
 
-// chunk is a run of whole lines or rows, with room for what is made of them. Its
-// memory is used again for a later chunk.
-type chunk struct {
-	small []byte
-	buf   []byte // small, or a big one on loan
-	data  []byte // whole lines in buf
-	rows  []record
-	line  int // number of the first line
-	off   int64
-	bigs  chan []byte // where buf is on loan from
-	ready chan struct{}
-
-	items  []Item
-	hashes []uint64
-	bad    []*LineError
+// record is one line or CSV row as a source found it.
+type record struct {
+	line   int
+	off    int64
+	b      []byte     // without its line end; of a CSV row nothing
+	fields []string   // of a CSV row
+	size   int        // in bytes, without the line end
+	bad    *LineError // what the source already found wrong
+	sum    uint64     // of a line too long to keep
 }
 
 // source fills a chunk with what comes next. It returns io.EOF at the end, and
@@ -33,6 +29,22 @@ type chunk struct {
 // unusable.
 type source interface {
 	next(ctx context.Context, c *chunk) error
+}
+
+// chunk is a run of whole lines or rows, with room for what is made of them. Its
+// memory is used again for a later chunk.
+type chunk struct {
+	buf   []byte // whole lines
+	rows  []record
+	line  int // number of the first line
+	off   int64
+	max   int           // bytes of a line
+	big   chan struct{} // holds a place for this chunk's large buffer; nil: it is small
+	ready chan struct{}
+
+	items  []Item
+	hashes []uint64
+	bad    []*LineError
 }
 
 // each calls yield for the chunk's lines or rows, but for blank ones.
@@ -43,7 +55,7 @@ func (c *chunk) each(yield func(record) bool) {
 		}
 	}
 	line, off := c.line, c.off
-	for rest := c.data; len(rest) > 0; line++ {
+	for rest := c.buf; len(rest) > 0; line++ {
 		b, size := rest, len(rest)
 		if i := bytes.IndexByte(rest, '\n'); i >= 0 {
 			b, size = rest[:i], i+1
@@ -53,11 +65,23 @@ func (c *chunk) each(yield func(record) bool) {
 			b = b[:n-1]
 		}
 		if from, to := trim(b); from < to {
-			if !yield(record{line: line, off: off, b: b, size: len(b)}) {
+			r := record{line: line, off: off, b: b, size: len(b)}
+			if len(b) > c.max {
+				r.bad, r.sum, r.b = longLine(c.max), contentSum(b), nil
+			}
+			if !yield(r) {
 				return
 			}
 		}
 		off += int64(size)
+	}
+}
+
+// release gives a large buffer's place to another chunk.
+func (c *chunk) release() {
+	if c.big != nil {
+		<-c.big
+		c.big, c.buf = nil, nil
 	}
 }
 
@@ -72,93 +96,84 @@ const (
 type lineSource struct {
 	r    io.Reader
 	max  int
-	bigs chan []byte // buffers for long lines: they bound the memory in use
-	rest []byte      // what was read of the next line, in the buffer of the chunk before
-	line int
-	off  int64
+	big  chan struct{} // its room bounds how many chunks may be large at a time
+	rest []byte        // what was read of the next line
+	line int           // lines before rest
+	off  int64         // of rest
 	err  error
 }
 
 func (s *lineSource) next(ctx context.Context, c *chunk) error {
-	c.data, c.rows = nil, nil
-	if s.err != nil {
-		return s.err
+	c.rows, c.max = nil, s.max
+	if c.buf == nil {
+		c.buf = make([]byte, 0, chunkSize)
 	}
-	if c.small == nil {
-		c.small = make([]byte, chunkSize)
-		c.buf = c.small
+	if err := s.claim(ctx, c, len(s.rest)); err != nil {
+		return err
 	}
-	rest := s.rest
-	s.rest = nil
-	for 2*len(rest) > len(c.buf) {
-		if err := s.grow(ctx, c, 0); err != nil {
+	if c.buf = append(c.buf[:0], s.rest...); len(s.rest) < bigSize {
+		s.rest = s.rest[:0]
+	} else {
+		s.rest = nil
+	}
+	for from, empty := 0, 0; ; {
+		if end := bytes.LastIndexByte(c.buf[from:], '\n'); end >= 0 {
+			return s.cut(c, from+end+1)
+		}
+		if len(c.buf) > s.max {
+			return s.tooLong(c)
+		}
+		if s.err != nil {
+			if s.err == io.EOF && len(c.buf) > 0 {
+				return s.cut(c, len(c.buf))
+			}
+			return s.err
+		}
+		if err := s.grow(ctx, c); err != nil {
 			return err
 		}
-	}
-	n, empty := copy(c.buf, rest), 0
-	if end := bytes.LastIndexByte(c.buf[:n], '\n'); end >= 0 { // behind a line that was too long
-		s.rest = c.buf[end+1 : n]
-		return s.cut(c, end+1)
-	}
-	for {
-		if n > s.max {
-			return s.tooLong(c, n)
-		}
-		if n == len(c.buf) {
-			if err := s.grow(ctx, c, n); err != nil {
-				return err
-			}
-		}
-		m, err := s.r.Read(c.buf[n:])
-		if m == 0 && err == nil {
-			if empty++; empty > 100 {
-				err = io.ErrNoProgress
-			}
-		}
-		end := bytes.LastIndexByte(c.buf[n:n+m], '\n')
-		if end >= 0 {
-			s.rest, s.err = c.buf[n+end+1:n+m], err
-			if err == io.EOF && len(s.rest) > 0 {
-				s.rest, end = nil, m-1
-			}
-			return s.cut(c, n+end+1)
-		}
-		n += m
-		if err != nil {
-			s.err = err
-			if err == io.EOF && n > 0 && n <= s.max {
-				return s.cut(c, n)
-			}
-			if n > s.max {
-				return s.tooLong(c, n)
-			}
-			return err
+		from = len(c.buf)
+		var n int
+		n, s.err = s.r.Read(c.buf[from:cap(c.buf)])
+		c.buf = c.buf[:from+n]
+		if empty++; n > 0 {
+			empty = 0
+		} else if empty > 100 && s.err == nil {
+			s.err = io.ErrNoProgress
 		}
 	}
 }
 
-// cut makes the chunk of the first n bytes of its buffer. One of its lines may
-// still be too long, if the buffer is larger than the bound.
+// grow makes room in the chunk's buffer.
+func (s *lineSource) grow(ctx context.Context, c *chunk) error {
+	if len(c.buf) < cap(c.buf) {
+		return nil
+	}
+	err := s.claim(ctx, c, len(c.buf))
+	c.buf = slices.Grow(c.buf, len(c.buf))
+	return err
+}
+
+// claim waits, where the chunk is to be a large one, until there may be another.
+func (s *lineSource) claim(ctx context.Context, c *chunk, size int) error {
+	if c.big != nil || size < bigSize {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case s.big <- struct{}{}:
+		c.big = s.big
+		return nil
+	}
+}
+
+// cut makes the chunk of the first n bytes of its buffer.
 func (s *lineSource) cut(c *chunk, n int) error {
-	c.data, c.line, c.off = c.buf[:n], s.line+1, s.off
-	s.line += bytes.Count(c.data, []byte{'\n'})
-	if c.buf[n-1] != '\n' {
-		s.line++
-	}
+	s.rest = append(s.rest, c.buf[n:]...)
+	c.buf, c.line, c.off = c.buf[:n], s.line+1, s.off
+	s.line += bytes.Count(c.buf, []byte{'\n'})
 	s.off += int64(n)
-	if n > s.max {
-		c.rows = make([]record, 0, 4)
-		all := *c
-		all.rows = nil
-		c.data = nil
-		all.each(func(r record) bool {
-			if r.size > s.max {
-				r.bad, r.sum, r.b = longLine(s.max), contentSum(r.b), nil
-			}
-			c.rows = append(c.rows, r)
-			return true
-		})
-	}
 	return nil
 }
 
@@ -171,111 +186,60 @@ func longLine(most int) *LineError {
 		Hint: "is the file one large array? `jq -c '.[]'` makes lines of it"}
 }
 
-// tooLong reads a line to its end without keeping it; n bytes are in the buffer.
-func (s *lineSource) tooLong(c *chunk, n int) error {
+// tooLong reads the line that fills the chunk to its end without keeping it.
+func (s *lineSource) tooLong(c *chunk) error {
 	h := sha256.New()
-	h.Write(c.buf[:n])
-	c.line, c.off = s.line+1, s.off
-	size := int64(n)
-	for s.err == nil {
-		m, err := s.r.Read(c.buf)
-		s.err = err
-		if end := bytes.IndexByte(c.buf[:m], '\n'); end >= 0 {
-			h.Write(c.buf[:end])
-			size += int64(end)
-			s.off = c.off + size + 1
-			s.rest = c.buf[end+1 : m]
+	r := record{line: s.line + 1, off: s.off, bad: longLine(s.max)}
+	for b := c.buf; ; b = c.buf {
+		end := bytes.IndexByte(b, '\n')
+		if end >= 0 {
+			s.rest = append(s.rest, b[end+1:]...)
+			b = b[:end]
+		}
+		h.Write(b)
+		r.size += len(b)
+		if end >= 0 {
+			s.off++
 			break
 		}
-		h.Write(c.buf[:m])
-		size += int64(m)
-	}
-	if s.err != nil && s.err != io.EOF {
-		return s.err
+		if s.err != nil && s.err != io.EOF {
+			return s.err
+		}
+		if s.err == io.EOF {
+			break
+		}
+		var n int
+		n, s.err = s.r.Read(c.buf[:cap(c.buf)])
+		c.buf = c.buf[:n]
 	}
 	s.line++
-	if s.err == io.EOF && len(s.rest) > 0 {
-		s.r, s.err = eof{}, nil // next finds the rest
-	}
-	c.rows = []record{{line: c.line, off: c.off, size: int(size), bad: longLine(s.max), sum: sum48(h)}}
+	s.off += int64(r.size)
+	r.sum = sum48(h)
+	c.buf, c.rows = c.buf[:0], []record{r}
 	return nil
 }
 
 func sum48(h hash.Hash) uint64 { return binary.BigEndian.Uint64(h.Sum(nil)) >> 16 }
 
-type eof struct{}
-
-func (eof) Read([]byte) (int, error) { return 0, io.EOF }
-
-// grow doubles the chunk's buffer, of which the first n bytes are in use. For a
-// big one it waits until there is one to be had.
-func (s *lineSource) grow(ctx context.Context, c *chunk, n int) error {
-	size := 2 * len(c.buf)
-	old := c.buf
-	if size > bigSize && len(old) <= bigSize {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case c.buf = <-s.bigs:
-			c.bigs = s.bigs
-		}
-	}
-	if len(c.buf) < size {
-		c.buf = make([]byte, size)
-	}
-	copy(c.buf, old[:n])
-	if size <= bigSize {
-		c.small = c.buf
-	}
-	return nil
+func contentSum(b []byte) uint64 {
+	h := sha256.Sum256(b)
+	return binary.BigEndian.Uint64(h[:8]) >> 16
 }
 
-// release gives the chunk's big buffer back.
-func (c *chunk) release() {
-	if len(c.buf) > bigSize {
-		c.bigs <- c.buf
-	}
-	c.buf = c.small
-}
+var bom = []byte("\xef\xbb\xbf")
 
-// pass notes where the chunks of a pass begin, so that a line can be found again.
-type pass struct {
-	lines []int
-	offs  []int64
-}
-
-func (p *pass) note(c *chunk) {
-	p.lines, p.offs = append(p.lines, c.line), append(p.offs, c.off)
-}
-
-// keyAt returns the key of the item on the line.
-func (p *pass) keyAt(f *File, line int) (string, error) {
-	i := sort.SearchInts(p.lines, line+1) - 1
-	if i < 0 {
-		return "", io.ErrUnexpectedEOF
+// trim returns where the content of a line begins and ends: without one BOM and
+// without white space around it.
+func trim(b []byte) (from, to int) {
+	if bytes.HasPrefix(b, bom) {
+		from = len(bom)
 	}
-	src, done, err := f.source(p.lines[i], p.offs[i])
-	if err != nil {
-		return "", err
+	to = len(b)
+	for from < to && jsonl.Space(b[from]) {
+		from++
 	}
-	defer done()
-	parse, c := f.parser(), &chunk{}
-	for shift, fresh := 0, f.csv; ; c.release() {
-		if err := src.next(context.Background(), c); err != nil {
-			return "", err
-		}
-		for r := range c.each {
-			if fresh { // a CSV chunk may begin with blank lines, its number does not count them
-				shift, fresh = p.lines[i]-r.line, false
-			}
-			if r.line+shift != line {
-				continue
-			}
-			var it Item
-			if bad := parse.parse(r, &it); bad != nil {
-				return "", bad
-			}
-			return it.Key, nil
-		}
+	for to > from && jsonl.Space(b[to-1]) {
+		to--
 	}
+	return from, to
 }

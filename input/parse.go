@@ -2,12 +2,10 @@ package input
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"llmbatch/input/jsonl"
 )
 
 // The members that lines are told apart by and made of.
@@ -26,99 +24,48 @@ const (
 	kMethod
 	kURL
 	kBody
+	kOptions
+	kFiles
 	kinds
 )
 
+var memberNames = [kinds]string{"id", "custom_id", "prompt", "messages", "input", "system", "model", "max_tokens", "temperature",
+	"params", "metadata", "method", "url", "body", "options", "files"}
+
 func kindOfName(name []byte) int {
-	switch string(name) {
-	case "id":
-		return kID
-	case "custom_id":
-		return kCustomID
-	case "prompt":
-		return kPrompt
-	case "messages":
-		return kMessages
-	case "input":
-		return kInput
-	case "system":
-		return kSystem
-	case "model":
-		return kModel
-	case "max_tokens":
-		return kMaxTokens
-	case "temperature":
-		return kTemperature
-	case "params":
-		return kParams
-	case "metadata":
-		return kMetadata
-	case "method":
-		return kMethod
-	case "url":
-		return kURL
-	case "body":
-		return kBody
+	for k, n := range memberNames {
+		if string(name) == n {
+			return k
+		}
 	}
 	return -1
 }
 
-// record is one line or CSV row as a source found it.
-type record struct {
-	line   int
-	off    int64
-	b      []byte     // without its line end; of a CSV row nothing
-	fields []string   // of a CSV row
-	size   int        // in bytes, without the line end
-	bad    *LineError // what the source already found wrong
-	sum    uint64     // of a line too long to keep
+// member is one name and value of the line's object: at of the name's quote, start and
+// end of the value.
+type member struct {
+	name           []byte // without quotes and escapes
+	at, start, end int
 }
 
 // parser makes items of lines. It is for one goroutine at a time, and reused.
 // What it returns aliases the line, whose bytes it may change where commas and
 // braces stand.
 type parser struct {
-	scan
+	f       *File
+	b       []byte
 	members []member
 	known   [kinds]int // index into members, -1 where absent; the last of a name counts
 	from    int        // of the object in the line
-	end     int
 
-	tmpl    *renderer
-	header  func() []string // of a CSV file
-	sumAll  bool            // any line may turn bad and need its content id
-	scratch []byte          // for text with escapes
-	model   string          // the last ones, shared by the items that have the same
+	model   string // the last ones, shared by the items that have the same
 	urlPath string
 	// goodPath is the last one that may be used.
 	goodPath string
 }
 
-var bom = []byte("\xef\xbb\xbf")
-
-// trim returns where the content of a line begins and ends: without one BOM and
-// without white space around it.
-func trim(b []byte) (from, to int) {
-	if bytes.HasPrefix(b, bom) {
-		from = len(bom)
-	}
-	to = len(b)
-	for from < to && space(b[from]) {
-		from++
-	}
-	for to > from && space(b[to-1]) {
-		to--
-	}
-	return from, to
-}
-
-func contentSum(b []byte) uint64 {
-	h := sha256.Sum256(b)
-	return binary.BigEndian.Uint64(h[:8]) >> 16
-}
-
 // parse fills in it, which is zero, from the record. It leaves Index, and the ID
-// of an item without one, to the registry. A LineError lacks File and Line.
+// of an item without one, to ids. A LineError lacks File and Line.
 func (p *parser) parse(r record, it *Item) *LineError {
 	it.Line, it.Offset, it.Size = r.line, r.off, r.size
 	if r.fields != nil || r.bad != nil {
@@ -126,43 +73,45 @@ func (p *parser) parse(r record, it *Item) *LineError {
 	}
 	from, to := trim(r.b)
 	it.at = from
-	if p.sumAll {
+	if p.f.o.LetThrough {
 		it.sum = contentSum(r.b[from:to])
 	}
 	if bad := p.walk(r.b[:to], from); bad != nil {
 		return bad
 	}
-	if p.tmpl != nil {
-		return p.tmpl.object(p, it)
+	if p.f.tmpl != nil {
+		return p.f.tmpl.object(p, it)
 	}
 	return p.formats(it)
 }
 
 // walk checks the line's JSON, which begins at from, and finds the members.
 func (p *parser) walk(b []byte, from int) *LineError {
-	p.b, p.from = b, from
+	p.b, p.from, p.members = b, from, p.members[:0]
+	for k := range p.known {
+		p.known[k] = -1
+	}
 	if !utf8.Valid(b[from:]) {
 		return notUTF8(b, from)
 	}
 	if b[from] != '{' {
 		return p.noObject()
 	}
-	p.members, p.innerAt = p.members[:0], 0
-	if p.end = p.object(from, 0, &p.members); p.end < 0 {
-		return &LineError{Col: p.at + 1, Msg: p.msg, Hint: p.hint}
-	}
-	if next := p.skip(p.end); next < len(b) {
-		return &LineError{Col: next + 1, Msg: "bad JSON: text after the object", Hint: "one JSON object a line"}
-	}
-	for k := range p.known {
-		p.known[k] = -1
-	}
-	for i, m := range p.members {
-		if k := kindOfName(m.name); k >= 0 {
-			p.known[k] = i
+	w := jsonl.Line(b[from:])
+	for w.Next() {
+		if k := kindOfName(w.Name); k >= 0 {
+			p.known[k] = len(p.members)
 		}
+		p.members = append(p.members, member{w.Name, from + w.NameAt, from + w.At, from + w.At + len(w.Value)})
 	}
-	return nil
+	return badJSON(w.Err(), from)
+}
+
+func badJSON(err *jsonl.Error, from int) *LineError {
+	if err == nil {
+		return nil
+	}
+	return &LineError{Col: from + err.At + 1, Msg: err.Msg, Hint: err.Hint}
 }
 
 func notUTF8(b []byte, i int) *LineError {
@@ -173,33 +122,27 @@ func notUTF8(b []byte, i int) *LineError {
 		}
 		i += n
 	}
-	bad := &LineError{Col: i + 1, Msg: fmt.Sprintf("invalid UTF-8: byte 0x%02x", b[i]), Hint: utf8Hint}
-	if bytes.HasPrefix(b, []byte{0xff, 0xfe}) || bytes.HasPrefix(b, []byte{0xfe, 0xff}) {
-		bad.Hint = "this looks like UTF-16: iconv -f UTF-16 -t UTF-8"
-	}
-	return bad
+	return &LineError{Col: i + 1, Msg: fmt.Sprintf("invalid UTF-8: byte 0x%02x", b[i]), Hint: utf8Hint}
 }
+
+const arrayHint = "of a JSON array, `jq -c '.[]'` makes lines"
 
 func (p *parser) noObject() *LineError {
-	end := p.value(p.from, 0)
-	if end < 0 {
-		bad := &LineError{Col: p.at + 1, Msg: p.msg, Hint: oneLine}
-		if p.at == p.from {
-			bad.Msg = fmt.Sprintf("not a JSON object: it begins with %.20q", p.b[p.from:])
-		}
-		if p.b[p.from] == '[' {
-			bad.Hint = "of a JSON array, `jq -c '.[]'` makes lines"
-		}
-		return bad
+	bad := badJSON(jsonl.Check(p.b[p.from:]), p.from)
+	switch {
+	case bad == nil:
+		bad = &LineError{Col: p.from + 1, Msg: jsonl.Kind(p.b[p.from:]) + ", not a JSON object"}
+	case bad.Col == p.from+1:
+		bad.Msg = fmt.Sprintf("not a JSON object: it begins with %.20q", p.b[p.from:])
+		bad.Hint = jsonl.OneLine
 	}
-	bad := &LineError{Col: p.from + 1, Msg: kindOf(p.b[p.from:]) + ", not a JSON object"}
 	if p.b[p.from] == '[' {
-		bad.Hint = "of a JSON array, `jq -c '.[]'` makes lines"
+		bad.Hint = arrayHint
 	}
 	return bad
 }
 
-// value of the known member k, nil if the line has none.
+// member is the known member k, if the line has it.
 func (p *parser) member(k int) (member, bool) {
 	if p.known[k] < 0 {
 		return member{}, false
@@ -209,10 +152,10 @@ func (p *parser) member(k int) (member, bool) {
 
 // raw is the bytes of the known member k, nil if absent.
 func (p *parser) raw(k int) []byte {
-	if p.known[k] < 0 {
+	m, ok := p.member(k)
+	if !ok {
 		return nil
 	}
-	m := p.members[p.known[k]]
 	return p.b[m.start:m.end:m.end]
 }
 
@@ -222,7 +165,7 @@ func (p *parser) has(k int) bool {
 	return v != nil && v[0] != 'n'
 }
 
-func (p *parser) badAt(at int, format string, args ...any) *LineError {
+func badAt(at int, format string, args ...any) *LineError {
 	return &LineError{Col: at + 1, Msg: fmt.Sprintf(format, args...)}
 }
 
@@ -230,49 +173,54 @@ func (p *parser) badAt(at int, format string, args ...any) *LineError {
 func (p *parser) setID(it *Item, m member) *LineError {
 	v := p.b[m.start:m.end:m.end]
 	it.ID, it.idAt, it.has = v, m.start, true
+	var bad *LineError
 	switch v[0] {
 	case '"':
-		it.Key = p.text(v)
+		it.Key = jsonl.Text(v)
 	case '{', '[', 't', 'f', 'n':
-		bad := p.badAt(m.start, "%q is %s, want a string or a number", m.name, kindOf(v))
-		bad.Hint = "leave it out to have the line known by its content"
-		return bad
+		bad = badAt(m.start, "%q is %s, want a string or a number", m.name, jsonl.Kind(v))
 	default:
 		it.Key = string(v)
 	}
-	if it.Key == "" {
-		bad := p.badAt(m.start, "%q is empty", m.name)
-		bad.Hint = "leave it out to have the line known by its content"
-		return bad
+	if bad == nil && it.Key == "" {
+		bad = badAt(m.start, "%q is empty", m.name)
 	}
-	return nil
+	if bad != nil {
+		bad.Hint = "leave it out to have the line known by its content"
+	}
+	return bad
 }
 
 // anonymous notes the content of an item that has no id.
 func (p *parser) anonymous(it *Item) {
-	if !it.has && !p.sumAll {
+	if !it.has && !p.f.o.LetThrough {
 		it.sum = contentSum(p.b[p.from:])
 	}
 }
 
-// text returns what the JSON string v says; v is known to be valid.
-func (p *parser) text(v []byte) string {
-	if plainRun(v, 1) == len(v)-1 {
-		return string(v[1 : len(v)-1])
-	}
-	p.scratch, _ = jsontext.AppendUnquote(p.scratch[:0], v)
-	t := string(p.scratch)
-	if cap(p.scratch) > bigSize {
-		p.scratch = nil
-	}
-	return t
-}
-
-// shared is text for values that are the same in most lines: last is the one
+// shared is the text of v for values that are the same in most lines: last is the one
 // before, returned again if it says the same.
-func (p *parser) shared(last *string, v []byte) string {
-	if plainRun(v, 1) < len(v)-1 || string(v[1:len(v)-1]) != *last {
-		*last = p.text(v)
+func shared(last *string, v []byte) string {
+	if in := v[1 : len(v)-1]; bytes.IndexByte(in, '\\') >= 0 || string(in) != *last {
+		*last = jsonl.Text(v)
 	}
 	return *last
+}
+
+// typed returns the value of member k, nil if it is absent or null. A value of
+// another kind than that of first is an error ('0' stands for a number).
+func (p *parser) typed(k int, first byte) ([]byte, *LineError) {
+	v := p.raw(k)
+	if v == nil || v[0] == 'n' {
+		return nil, nil
+	}
+	ok := v[0] == first
+	if first == '0' {
+		ok = v[0] == '-' || '0' <= v[0] && v[0] <= '9'
+	}
+	if !ok {
+		m, _ := p.member(k)
+		return v, badAt(m.start, "%q is %s, want %s", m.name, jsonl.Kind(v), jsonl.Kind([]byte{first}))
+	}
+	return v, nil
 }

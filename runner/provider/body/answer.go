@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"llmbatch/input"
+	"llmbatch/input/jsonl"
 	"llmbatch/runner/provider"
 )
 
@@ -46,7 +46,7 @@ func whole(a provider.Answer) (json.RawMessage, *provider.Error) {
 	case b[0] != '{' && b[0] != '[':
 		return nil, Invalid(a, "the answer is not a JSON object: "+excerpt(b))
 	}
-	valid, tight := input.Valid(b)
+	valid, tight := jsonl.Valid(b)
 	switch {
 	case valid && tight:
 		return b, nil
