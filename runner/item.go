@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"llmbatch/input/jsonl"
 	"llmbatch/output"
 	"llmbatch/pacing"
 	"llmbatch/retry"
@@ -338,7 +339,7 @@ func (l *life) answer(x *exchange) {
 	case q == nil:
 		res.Text = joined(l.text, res.Text)
 	case l.text != "" || !l.r.c.Fleeting: // who keeps a row wants its text
-		res.Text = joined(l.text, provider.Text(q))
+		res.Text = joined(l.text, jsonl.Text(q))
 	default:
 		res.Quoted = q
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"llmbatch/input"
+	"llmbatch/input/jsonl"
 	"llmbatch/output"
 	"llmbatch/pacing"
 	"llmbatch/retry"
@@ -278,7 +279,7 @@ func (r *Runner) emit(res *output.Result) {
 		if !bytes.Equal(response, res.Response) {
 			res.Checked = false
 			if res.Quoted != nil {
-				res.Text, res.Quoted = provider.Text(res.Quoted), nil
+				res.Text, res.Quoted = jsonl.Text(res.Quoted), nil
 			}
 		}
 		res.Response, res.Text = response, r.c.Scrub.String(res.Text)

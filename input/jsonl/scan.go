@@ -25,6 +25,8 @@ type Error struct {
 	At int
 	// Msg says what is wrong; Hint what to do, or "".
 	Msg, Hint string
+	// Behind says that a whole value ends before At, where something else follows.
+	Behind bool
 }
 
 // Error is the message without the hint.
@@ -80,7 +82,7 @@ func (s *scan) unexpected(i int, wanted string) int {
 // rest is the error of a text that goes on behind its value.
 func (s *scan) rest(end int) *Error {
 	if end = s.skip(end); end < len(s.b) {
-		return &Error{At: end, Msg: "bad JSON: text after the object", Hint: "one JSON object a line"}
+		return &Error{At: end, Msg: "bad JSON: text after the object", Hint: "one JSON object a line", Behind: true}
 	}
 	return nil
 }

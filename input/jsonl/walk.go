@@ -166,11 +166,18 @@ func AppendQuote[T ~string | ~[]byte](dst []byte, s T) []byte {
 // for halves of surrogate pairs, and with U+2028, U+2029 and U+0085, at which
 // some readers end a line, escaped. All other bytes stay. v itself is returned where
 // it is like that already; nil if it is not JSON.
-func Clean(v []byte) []byte {
-	if valid, compact := Valid(v); valid && compact && !separators(v) {
+func Clean(v []byte) []byte { return clean(v, false) }
+
+// Compact is Clean for a piece of an answer: halves of surrogate pairs stay, since the
+// other half may come in the next piece.
+func Compact(v []byte) []byte { return clean(v, true) }
+
+func clean(v []byte, halves bool) []byte {
+	s := scan{b: v, strict: !halves}
+	if s.value(0, 0) == len(v) && !s.spaced && utf8.Valid(v) && !separators(v) {
 		return v
 	}
-	s := scan{b: v}
+	s = scan{b: v}
 	from := s.skip(0)
 	to := s.value(from, 0)
 	if to < 0 || s.rest(to) != nil {
@@ -186,7 +193,7 @@ func Clean(v []byte) []byte {
 			continue
 		}
 		end := s.str(i)
-		out = appendClean(out, v[i:end])
+		out = appendClean(out, v[i:end], halves)
 		i = end
 	}
 	return out
@@ -197,7 +204,7 @@ func separators(v []byte) bool {
 }
 
 // appendClean appends the JSON string q as Clean has it.
-func appendClean(out, q []byte) []byte {
+func appendClean(out, q []byte, halves bool) []byte {
 	from := 0 // of what is not appended yet
 	instead := func(i, end int, text string) {
 		out = append(append(out, q[from:i]...), text...)
@@ -210,7 +217,7 @@ func appendClean(out, q []byte) []byte {
 			end = i + 2
 		case c == '\\':
 			var unit rune
-			if unit, end = surrogate(q, i); unit != 0 && end == i+6 {
+			if unit, end = surrogate(q, i); unit != 0 && end == i+6 && !halves {
 				instead(i, end, `\ufffd`)
 			}
 		case c >= utf8.RuneSelf:

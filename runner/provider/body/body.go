@@ -12,145 +12,23 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"llmbatch/input/jsonl"
 )
 
-// Walk goes over the members of an object or the elements of an array, in
-// order, without allocating. The zero value has none. Of text that is not valid
-// JSON it yields what it can and stops.
-type Walk struct {
-	// Name is the member's name without its quotes, escapes resolved; nil in an
-	// array. Value is the value as written, without the space around it.
-	Name, Value []byte
+// Walk goes over the members of an object or the elements of an array.
+type Walk = jsonl.Walk
 
-	rest  []byte
-	close byte
-}
-
-// Members walks the object in v; any other value has none.
-func Members(v []byte) Walk { return open(v, '{', '}') }
+// Members, Elements and Member are jsonl's.
+func Members(v []byte) Walk { return jsonl.Members(v) }
 
 // Elements walks the array in v; any other value has none.
-func Elements(v []byte) Walk { return open(v, '[', ']') }
+func Elements(v []byte) Walk { return jsonl.Elements(v) }
 
-func open(v []byte, first, last byte) Walk {
-	v = trimLeft(v)
-	if len(v) == 0 || v[0] != first {
-		return Walk{}
-	}
-	return Walk{rest: v[1:], close: last}
-}
+// Member returns the value of the object's last member of that name, or nil.
+func Member(obj []byte, name string) []byte { return jsonl.Member(obj, name) }
 
-// Next moves to the next member or element; false at the end.
-func (w *Walk) Next() bool {
-	b := trimLeft(w.rest)
-	if len(b) > 0 && b[0] == ',' {
-		b = trimLeft(b[1:])
-	}
-	if len(b) == 0 || b[0] == w.close {
-		*w = Walk{}
-		return false
-	}
-	if w.close == '}' {
-		if b[0] != '"' {
-			*w = Walk{}
-			return false
-		}
-		end := stringEnd(b)
-		w.Name = name(b[:end])
-		b = trimLeft(b[end:])
-		if len(b) == 0 || b[0] != ':' {
-			*w = Walk{}
-			return false
-		}
-		b = trimLeft(b[1:])
-	}
-	end := valueEnd(b)
-	if end == 0 {
-		*w = Walk{}
-		return false
-	}
-	w.Value, w.rest = b[:end], b[end:]
-	return true
-}
-
-// name resolves a quoted member name.
-func name(q []byte) []byte {
-	if bytes.IndexByte(q, '\\') < 0 && len(q) >= 2 {
-		return q[1 : len(q)-1]
-	}
-	s, _ := jsontext.AppendUnquote(nil, q)
-	return s
-}
-
-func trimLeft(b []byte) []byte {
-	for len(b) > 0 && space(b[0]) {
-		b = b[1:]
-	}
-	return b
-}
-
-func space(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
-
-// stringEnd returns the length of the string literal that b begins with, or
-// len(b) where it has no end.
-func stringEnd(b []byte) int {
-	for i := 1; i < len(b); i++ {
-		k := bytes.IndexByte(b[i:], '"')
-		if k < 0 {
-			break
-		}
-		i += k
-		escapes := 0
-		for j := i - 1; j > 0 && b[j] == '\\'; j-- {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return i + 1
-		}
-	}
-	return len(b)
-}
-
-// valueEnd returns the length of the value that b begins with.
-func valueEnd(b []byte) int {
-	depth := 0
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			i += stringEnd(b[i:]) - 1
-			if depth == 0 {
-				return i + 1
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return i
-			}
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case ',', ' ', '\n', '\r', '\t':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	return len(b)
-}
-
-// Member returns the value of the object's member of that name, the last one if
-// it is repeated, or nil.
-func Member(obj []byte, name string) []byte {
-	var v []byte
-	for w := Members(obj); w.Next(); {
-		if string(w.Name) == name {
-			v = w.Value
-		}
-	}
-	return v
-}
+// Text returns the text of a JSON string, "" for any other value.
+func Text(v []byte) string { return jsonl.Text(v) }
 
 // Null says that a value is absent or null.
 func Null(v []byte) bool { return len(v) == 0 || v[0] == 'n' }
@@ -172,8 +50,7 @@ func Word(v []byte, known ...string) string {
 
 // Quote returns s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func Quote(s string) []byte {
-	q, _ := jsontext.AppendQuote(make([]byte, 0, len(s)+len(s)/16+2), s)
-	return q
+	return jsonl.AppendQuote(make([]byte, 0, len(s)+len(s)/16+2), s)
 }
 
 // Int returns a JSON number as an integer, rounded down; 0 for any other value
@@ -210,7 +87,7 @@ func Insert(obj json.RawMessage, name string, value []byte) json.RawMessage {
 	out = append(out, name...)
 	out = append(out, '"', ':')
 	out = append(out, value...)
-	if rest := trimLeft(obj[at:]); len(rest) > 0 && rest[0] != '}' {
+	if rest := bytes.TrimLeft(obj[at:], " \n\r\t"); len(rest) > 0 && rest[0] != '}' {
 		out = append(out, ',')
 	}
 	return append(out, obj[at:]...)
@@ -261,8 +138,7 @@ func appendMember(out []byte, name string, value []byte) []byte {
 	if len(out) > 1 {
 		out = append(out, ',')
 	}
-	out, _ = jsontext.AppendQuote(out, name)
-	out = append(out, ':')
+	out = append(jsonl.AppendQuote(out, name), ':')
 	return append(out, value...)
 }
 

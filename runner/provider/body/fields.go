@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/go-json-experiment/json/jsontext"
-
+	"llmbatch/input/jsonl"
 	"llmbatch/runner/provider"
 )
 
@@ -21,7 +20,7 @@ func Chunk(name string, data []byte) (v, failure []byte, err *provider.Error) {
 		}
 		return nil, nil, nil
 	}
-	raw, err := whole(provider.Answer{Status: 200, Body: data})
+	raw, err := whole(provider.Answer{Status: 200, Body: data}, jsonl.Compact)
 	switch {
 	case err != nil && name == "error":
 		return nil, Quote(string(data)), nil
@@ -86,10 +85,4 @@ func Append(array, element []byte) []byte {
 }
 
 // AppendText adds the text of a JSON string to what is there.
-func AppendText(dst, v []byte) []byte {
-	if len(v) < 2 || v[0] != '"' {
-		return dst
-	}
-	dst, _ = jsontext.AppendUnquote(dst, v)
-	return dst
-}
+func AppendText(dst, v []byte) []byte { return jsonl.AppendText(dst, v) }

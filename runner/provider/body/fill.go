@@ -111,11 +111,16 @@ func Turn(role string, content []byte) []byte {
 // prepend returns the object with an element put first into its list of that name, nil
 // where there is none. All other bytes stay.
 func prepend(obj json.RawMessage, list string, element []byte) json.RawMessage {
-	v := Member(obj, list)
+	var v []byte
+	at := 0
+	for w := Members(obj); w.Next(); {
+		if string(w.Name) == list {
+			v, at = w.Value, w.At+1
+		}
+	}
 	if len(v) == 0 || v[0] != '[' {
 		return nil
 	}
-	at := cap(obj) - cap(v) + 1 // v is a piece of obj
 	out := make([]byte, 0, len(obj)+len(element)+1)
 	out = append(append(out, obj[:at]...), element...)
 	if w := Elements(v); w.Next() {
