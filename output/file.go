@@ -36,6 +36,8 @@ type File struct {
 	safe   int64
 	recent []byte
 	mended string
+	salt   string      // kept beside the file, "" if its rows had one at the start
+	salted atomic.Bool // a row with salt was handed to the kernel
 	// open holds this run's last row of each id that has one without an answer,
 	// by the hash of its key: such a row may be superseded.
 	open       map[uint64]int64
@@ -115,6 +117,9 @@ func (f *File) Write(r *Result) error {
 	kept := rows.Get().(*[]byte)
 	row := AppendRow((*kept)[:0], r)
 	err := f.put(row, waitingRow{key: f.index.keyHash(key), status: r.Status})
+	if err == nil && f.carries(r.IdempotencyKey) {
+		f.salted.Store(true)
+	}
 	if cap(row) <= keptBuffer {
 		*kept = row
 		rows.Put(kept)
@@ -199,9 +204,13 @@ func (f *File) startFlusher(within time.Duration) {
 func (f *File) checkSynced(file *os.File) error {
 	// After a failed sync the kernel may have dropped the pages, and a second
 	// one would not say so.
+	salted := f.salted.Load()
 	if err := file.Sync(); err != nil {
 		f.syncErr.Store(&err)
 		return err
+	}
+	if salted && f.salted.CompareAndSwap(true, false) {
+		_ = f.dropSalt() // Close tries again
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -141,7 +141,7 @@ func TestResumeKnowsEachRow(t *testing.T) {
 	if got, want := f.Index().Counts(), (map[Status]int{OK: 1, Failed: 1, GaveUp: 1, Aborted: 1, Waiting: 1}); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got := f.Index().Salt(); got != "salt" {
+	if got := f.index.salt; got != "salt" {
 		t.Errorf("got salt %q, want salt", got)
 	}
 }
@@ -322,7 +322,7 @@ func TestReadOnlyTouchesNothing(t *testing.T) {
 	mustClose(t, mustOpen(t, held.Path(), Options{ReadOnly: true}), CloseOptions{}) // a run's file may be looked at
 	missing := filepath.Join(t.TempDir(), "none.jsonl")
 	none := mustOpen(t, missing, Options{ReadOnly: true})
-	if _, ok := none.Index().Lookup("a"); ok || none.Index().Len() != 0 || none.Index().Salt() != "" {
+	if _, ok := none.Index().Lookup("a"); ok || none.Index().Len() != 0 || none.index.salt != "" {
 		t.Error("got rows of a missing file, want none")
 	}
 	mustClose(t, none, CloseOptions{})

@@ -32,7 +32,7 @@ type Index struct {
 	rows       int
 	counts     [numStatus]int
 	superseded []int64 // offsets of rows that a later one replaces
-	salt       string
+	salt       string  // of the first idempotency key, before its dash
 }
 
 // entry is one row.
@@ -72,10 +72,6 @@ func (x *Index) Counts() map[Status]int {
 	}
 	return counts
 }
-
-// Salt is that of the idempotency keys in the file: what stands before the dash
-// in the first row that has one, "" if none has.
-func (x *Index) Salt() string { return x.salt }
 
 func (x *Index) keyHash(key string) uint64 { return maphash.String(x.seed, key) }
 

@@ -51,6 +51,8 @@ func Open(path string, o Options) (*File, error) {
 	if err := checkFolder(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
+	_, err := os.Stat(path)
+	anew := o.Fresh || errors.Is(err, fs.ErrNotExist)
 	f, err := lock(path)
 	if err != nil {
 		return nil, err
@@ -66,6 +68,9 @@ func Open(path string, o Options) (*File, error) {
 		return nil, err
 	}
 	file, err := load(f, path, false)
+	if err == nil && anew {
+		err = file.dropSalt()
+	}
 	if err == nil {
 		err = file.takeBack()
 	}

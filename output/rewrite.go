@@ -60,6 +60,11 @@ func (f *File) Close(o CloseOptions) error {
 	if f.written {
 		f.finishDisk()
 	}
+	if f.fault == nil && f.salt != "" {
+		if err := f.dropSalt(); err != nil {
+			return errors.Join(f.end(o), err)
+		}
+	}
 	return f.end(o)
 }
 

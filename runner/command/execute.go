@@ -51,7 +51,14 @@ func (s *session) execute(ctx context.Context, stop *stopper) (x *execution, rep
 		Mode: mode(s.o), Out: s.e.stderr, Snapshot: x.snapshot, JSON: s.o.logFormat == "json",
 	})
 	defer x.display.Stop()
+	salt := randomHex()
+	if s.file != nil {
+		if salt, err = s.file.Salt(); err != nil {
+			return nil, rep, failf(exitWrite, "%w", err).hint("nothing was sent: make room or mend the cause, then run the same command again")
+		}
+	}
 	c := x.config()
+	c.Salt = salt
 	if s.elsewhere != nil {
 		s.elsewhere(&c)
 	}
@@ -217,15 +224,11 @@ func (x *execution) changed(it *input.Item) bool {
 // sink says where rows go and where earlier ones are.
 func (x *execution) sink(c *runner.Config) {
 	c.Fleeting = true
-	c.Salt = randomHex()
 	if x.file == nil {
 		c.Write, c.FinalOnly = x.orPrint(x.stream.Write), true
 		return
 	}
 	c.Write, c.Old, c.OldRow = x.orPrint(x.file.Write), x.file.Index().Lookup, x.file.Row
-	if salt := x.file.Index().Salt(); salt != "" {
-		c.Salt = salt
-	}
 }
 
 // orPrint prints the rows that nothing could keep.
