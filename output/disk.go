@@ -23,10 +23,10 @@ func (f *File) verify() error {
 	if err != nil || size == f.size {
 		return err
 	}
-	f.mended = "another process wrote into the file; the rows that it damaged were written again"
 	if size < f.safe {
 		return f.restore(size)
 	}
+	f.mended = "another process wrote into the file; the rows that it damaged were written again"
 	behind := make([]byte, size-f.safe)
 	if _, err := f.file.ReadAt(behind, f.safe); err != nil {
 		return err

@@ -150,7 +150,7 @@ func (f *File) tidy(o CloseOptions, lost bool) (err error) {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
 		return &NoRoomError{Path: f.path, Superseded: len(gone), Err: err}
 	}
-	if _, broken := errors.AsType[*BrokenRowError](err); err != nil && !broken {
+	if _, broken := errors.AsType[*BrokenRowError](err); err != nil && !broken && !lost {
 		return fmt.Errorf("%s: can't make its copy without superseded rows (the file is whole: the last row of an id counts): %w", f.path, err)
 	}
 	return err

@@ -121,7 +121,10 @@ func (x *execution) sentence(end ending) *failure {
 	case exitRows:
 		return x.rowsSentence(end)
 	case exitWrite:
-		f.msg = "sending stopped: " + cmp.Or(errText(end.write), end.rep.Message)
+		f.msg = cmp.Or(errText(end.write), end.rep.Message)
+		if end.rep.Reason == runner.WriteFailed {
+			f.msg = "sending stopped: " + f.msg
+		}
 		if x.out == "-" {
 			f.hint("%s", x.goOn())
 		} else {
@@ -165,7 +168,7 @@ func (x *execution) goOn() string {
 // rescueHint says how the rows in hand come back into the results.
 func rescueHint(out string, w *output.WriteError) string {
 	if w.Whole {
-		return fmt.Sprintf("go on from there with -o %s, or bring the rows back first: cat %[1]s >> %s", shellWords([]string{w.Rescue}), shellWords([]string{out}))
+		return fmt.Sprintf("move it back, or go on from there: -o %s", shellWords([]string{w.Rescue}))
 	}
 	if w.TakenBack() {
 		return "the next run takes the rows in hand back"
