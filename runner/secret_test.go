@@ -1,13 +1,19 @@
 package runner
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 
 	"llmbatch/input"
 	"llmbatch/output"
@@ -91,6 +97,76 @@ func TestKeyIsNeverShown(t *testing.T) {
 				t.Errorf("the response is no JSON any more: %s", r.Response)
 			}
 		})
+	}
+}
+
+// keyForms are ways to write the key that a reader of a row or a log could undo.
+func keyForms() []string {
+	each := func(format string) string {
+		var b strings.Builder
+		for _, c := range []byte(echoKey) {
+			fmt.Fprintf(&b, format, c)
+		}
+		return b.String()
+	}
+	return []string{
+		echoKey, escapedKey, strings.ToUpper(echoKey), each(`\u%04x`), each(`\u%04X`), each("%%%02x"), each("&#%d;"), each("&#x%x;"),
+		url.QueryEscape(echoKey), strings.ToLower(url.QueryEscape(echoKey)), html.EscapeString(echoKey), url.QueryEscape(url.QueryEscape(echoKey)),
+		echoKey[:6] + "\u200b" + echoKey[6:], echoKey[:6] + `\u200b` + echoKey[6:], echoKey[:6] + `\u0000` + echoKey[6:], echoKey[:9] + `\u00ad` + echoKey[9:],
+		base64.StdEncoding.EncodeToString([]byte(echoKey)), base64.RawURLEncoding.EncodeToString([]byte(echoKey)),
+		strings.ReplaceAll(escapedKey, `\`, `\\`), "x" + strings.Repeat("y ", 495) + echoKey,
+	}
+}
+
+// undone is text with its escapes resolved, in lower case, with what is base64 beside it.
+func undone(v string) string {
+	for range 2 {
+		v = regexp.MustCompile(`\\+u([0-9a-fA-F]{4})`).ReplaceAllStringFunc(v, func(m string) string {
+			n, _ := strconv.ParseUint(m[len(m)-4:], 16, 32)
+			return string(rune(n))
+		})
+		if u, err := url.PathUnescape(v); err == nil {
+			v = u
+		}
+		v = html.UnescapeString(strings.ReplaceAll(v, `\/`, "/"))
+	}
+	for _, b := range regexp.MustCompile(`[A-Za-z0-9+/_-]{16,}`).FindAllString(v, -1) {
+		d, _ := base64.RawStdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(b))
+		v += " " + string(d)
+	}
+	return strings.ToLower(strings.Map(func(r rune) rune {
+		if r < ' ' || unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, v))
+}
+
+// faults 10: in whatever form and place the key comes back, it is in no row and no log.
+func TestKeyInAllFormsAndPlaces(t *testing.T) {
+	ok := `{"type":"message","model":"K","content":[{"type":"text","text":"a K"},{"type":"tool_use","input":{"k":"K"}}],"stop_reason":"K","K":1,"usage":{"input_tokens":1}}`
+	bad := `{"type":"error","error":{"type":"K","code":"K","message":"m K","details":{"error_code":"K","resets_at":"K"}},"request_id":"K"}`
+	stream := msgStart + event("content_block_delta", `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a K"}}`)
+	for i, form := range keyForms() {
+		for status, template := range map[int]string{200: ok, 400: bad, 429: bad, 307: bad, 206: stream} {
+			s := newServe(t, h1, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Request-Id", strings.ReplaceAll(form, "\u200b", ""))
+				w.Header().Set("Retry-After", strings.ReplaceAll(form, "\u200b", ""))
+				w.Header().Set("Location", "https://h/"+url.PathEscape(form))
+				if status == 206 {
+					w.Header().Set("Content-Type", "text/event-stream")
+				}
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, strings.ReplaceAll(template, "K", form))
+			})
+			l := newLive(t, 1, s.URL)
+			l.target.Credentials.Key, l.c.Scrub = echoKey, provider.NewScrubber(echoKey)
+			l.c.OnCut, l.c.ContinueStyle, l.c.Retry.MaxAttempts = "continue", "user", 1
+			l.run()
+			if all := undone(l.logged.String()); strings.Contains(all, echoKey) || strings.Contains(all, echoKey[:12]) {
+				t.Fatalf("form %d, status %d: the key is shown:\n%s", i, status, l.logged.String())
+			}
+		}
 	}
 }
 

@@ -94,7 +94,8 @@ func (r *Runner) send(ctx context.Context, s *sender, t *task, body []byte, now 
 // out of what may be shown. An answer's text and body are left to its row.
 func (x *exchange) scrub(s *provider.Scrubber) {
 	for _, v := range []*string{&x.request, &x.raw, &x.reply.StopReason, &x.reply.Model} {
-		*v = provider.Clean(s.String(*v), longestField)
+		// What nobody sees is taken out first: it may split a secret.
+		*v = provider.Clean(s.String(provider.Clean(*v, 16*longestField)), longestField)
 	}
 	x.partial = s.String(x.partial)
 	if e := x.err; e != nil {

@@ -1,7 +1,11 @@
 package provider
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"html"
 	"net/url"
 	"slices"
 	"strings"
@@ -23,7 +27,7 @@ func TestScrubber(t *testing.T) {
 		`{"m":"{\"k\":\"tok/en+\\\"<12345>\"}"}`:          `{"m":"{\"k\":\"***\"}"}`,
 		"?k=tok%2Fen%2B%22%3C12345%3E&x":                  "?k=***&x",
 		"pw-7 (pw-7) xpw-7 pw-77 pw-7":                    "*** (***) xpw-7 pw-77 ***",
-		`{"m":"it is\npw-7\tpw-7 \\npw-7"}`:               `{"m":"it is\n***\t*** \\npw-7"}`,
+		`{"m":"it is\npw-7\tpw-7 \\npw-7"}`:               `{"m":"it is\n***\t*** \\n***"}`,
 		"an ollama is a lama":                             "an ollama is a lama",
 	} {
 		if got := s.String(in); got != want {
@@ -43,6 +47,72 @@ func TestScrubber(t *testing.T) {
 	}
 	if got := new(Scrubber).String("x"); got != "x" {
 		t.Errorf("got %q, want x", got)
+	}
+}
+
+// written are the forms of a key in which servers, gateways and encoders may send it back.
+func written(key string) map[string]string {
+	each := func(f func(c byte) string) string {
+		var b strings.Builder
+		for i := range len(key) {
+			b.WriteString(f(key[i]))
+		}
+		return b.String()
+	}
+	q, _ := json.Marshal(key)
+	inside := string(q[1 : len(q)-1])
+	again, _ := json.Marshal(inside)
+	return map[string]string{
+		"as it is":             key,
+		"upper case":           strings.ToUpper(key),
+		"lower case":           strings.ToLower(key),
+		"JSON":                 inside,
+		"JSON, each":           each(func(c byte) string { return fmt.Sprintf(`\u%04x`, c) }),
+		"JSON, each, upper":    each(func(c byte) string { return fmt.Sprintf(`\u%04X`, c) }),
+		"JSON, some":           strings.ReplaceAll(key, "e", `\u0065`),
+		"JSON with slashes":    strings.ReplaceAll(inside, "/", `\/`),
+		"JSON in JSON":         string(again[1 : len(again)-1]),
+		"URL":                  url.QueryEscape(key),
+		"URL, lower case":      strings.ToLower(url.QueryEscape(key)),
+		"URL, each":            each(func(c byte) string { return fmt.Sprintf("%%%02x", c) }),
+		"URL twice":            url.QueryEscape(url.QueryEscape(key)),
+		"HTML":                 html.EscapeString(key),
+		"HTML, each":           each(func(c byte) string { return fmt.Sprintf("&#%d;", c) }),
+		"HTML, each, hex":      each(func(c byte) string { return fmt.Sprintf("&#x%X;", c) }),
+		"HTML in JSON":         strings.ReplaceAll(key, "/", `\u0026#x2f;`),
+		"split by U+200B":      key[:9] + "\u200b" + key[9:],
+		"split, escaped":       key[:9] + `\u200b` + key[9:],
+		"split by a control":   key[:9] + "\x00" + key[9:],
+		"split by marks":       each(func(c byte) string { return string(c) + "\u2060" }),
+		"base64":               base64.StdEncoding.EncodeToString([]byte(key)),
+		"base64 for URLs":      base64.RawURLEncoding.EncodeToString([]byte(key)),
+		"base64 of Basic":      base64.StdEncoding.EncodeToString([]byte("u:" + key)),
+		"base64 of a sentence": base64.StdEncoding.EncodeToString([]byte("x " + key + " y")),
+		"hex":                  hex.EncodeToString([]byte(key)),
+		"cut by an ellipsis":   key[:len(key)-3] + "…",
+	}
+}
+
+// faults 10: the key never comes back, in whatever form it is written.
+func TestKeyInAllForms(t *testing.T) {
+	const key = "sk-Secret/01+23&456=789"
+	s := NewScrubber(key)
+	for name, form := range written(key) {
+		for _, around := range []string{"%s", "key: %s", `{"m":"a %s"}`, `{"m":"\n%s`} {
+			in := fmt.Sprintf(around, form)
+			got := s.String(in)
+			rest := strings.Replace(got, hidden, "", 1)
+			if !strings.Contains(got, hidden) || len(rest) > len(fmt.Sprintf(around, ""))+len("cwBc==…") || strings.HasPrefix(around, "{") && got[0] != '{' {
+				t.Errorf("%s: got %q of %q, want it hidden", name, got, in)
+			}
+		}
+	}
+	long := strings.Repeat("words and \\n more ", 8_000)
+	for _, at := range []int{0, window - 30, window - 5, window, len(long)} {
+		got := s.String(long[:at] + written(key)["JSON, each"] + long[at:])
+		if want := long[:at] + hidden + long[at:]; got != want {
+			t.Errorf("at %d: got a text of %d bytes, want %d", at, len(got), len(want))
+		}
 	}
 }
 
