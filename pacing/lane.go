@@ -2,7 +2,6 @@ package pacing
 
 import (
 	"cmp"
-	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -212,13 +211,6 @@ func (l *lane) ready(now time.Duration, d demand) time.Duration {
 	}
 	if again := l.gate.ramp.ready(now); again > now {
 		return again
-	}
-	if l.pacer.on && l.pacer.idle(now, l.tempo.answer, l.limit) {
-		l.pacer.off()
-		l.doubt.strikes = 0
-		l.window.spare(now)
-		l.window.threshold = math.Inf(1)
-		l.note(now, l.limit, "pace off", "faster than the limit can be used")
 	}
 	if l.pacer.on {
 		if again := l.pacer.ready(now); again > now {

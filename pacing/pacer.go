@@ -7,7 +7,8 @@ import (
 
 const (
 	paceHold     = 5 * time.Second // least time at one pace
-	paceHeld     = 0.99            // of the rate, while holding
+	paceLower    = 0.95            // of the rate, once it was refused while holding
+	paceAgree    = 0.1             // samples closer than this share agree
 	paceBurst    = 0.5             // seconds of pace that may be saved up
 	paceMinimum  = 1e-3
 	samplePeriod = time.Second      // a sample needs so much time and
@@ -21,6 +22,7 @@ const (
 type pacer struct {
 	on      bool
 	rate    float64 // launches a second
+	last    float64 // sample
 	samples int
 	hold    time.Duration
 	cut     time.Duration // the pace has grown since then
@@ -34,19 +36,14 @@ type pacer struct {
 	count    int           // launches accepted since
 }
 
-// pace holds just under the rate, then probes with the cube of time.
+// pace holds at the rate, then probes with the cube of time.
 func (p *pacer) pace(now time.Duration) float64 {
 	t := now - p.cut
 	if t < p.hold {
-		return p.rate * paceHeld
+		return p.rate
 	}
 	x := (t - p.hold).Seconds() / paceHold.Seconds()
-	return p.rate * (paceHeld + 0.05*x*x*x)
-}
-
-// idle: the pace is more than the window can ever use.
-func (p *pacer) idle(now, answer time.Duration, limit int) bool {
-	return answer > 0 && p.pace(now)*answer.Seconds() > 2*float64(limit)
+	return p.rate * (1 + 0.05*x*x*x)
 }
 
 func (p *pacer) off() { p.on, p.anchored, p.samples = false, false, 0 }
@@ -75,10 +72,11 @@ func (p *pacer) wasted() {
 	}
 }
 
-// sample is a refusal of what was launched then. Between two refusals the
-// server took count launches: that is its rate exactly if its bucket did not
-// overflow in between, and too low otherwise; the pace just refused is too high
-// by what the bucket still gave. The truth lies between.
+// sample is a refusal of what was launched then. What a token bucket takes between
+// two refusals, over the time between, never passes its rate, and is less if the
+// bucket overflowed meanwhile. So the rate is the largest of these. A probe that is
+// refused leaves it. If what holds the rate is refused, the rate has fallen: a
+// little at first, and to what two samples agree on.
 func (p *pacer) sample(launch time.Duration) {
 	dt := launch - p.anchor
 	switch {
@@ -90,23 +88,25 @@ func (p *pacer) sample(launch time.Duration) {
 	default:
 		return
 	}
-	r, agree := float64(p.count)/dt.Seconds(), true
-	if upper := p.pace(launch); p.on && upper > r {
-		agree = upper < 1.15*r
-		r = (r + min(upper, 2*r)) / 2
-	}
-	switch {
+	r := float64(p.count) / dt.Seconds()
+	switch probed := p.on && launch >= p.cut+p.hold; {
 	case p.samples == 0:
 		p.rate, p.hold = r, paceHold
-	case agree && math.Abs(r-p.rate) < 0.1*p.rate:
-		p.hold = min(longestHold, 2*p.hold)
-	default:
+	case probed && math.Abs(r-p.rate) < paceAgree*p.rate:
+		p.rate, p.hold = max(p.rate, r), min(longestHold, 2*p.hold)
+	case r > p.rate:
+		if probed { // much too low: the truth is between this and the pace
+			r = (r + min(p.pace(launch), 2*r)) / 2
+		}
+		p.rate, p.hold = r, paceHold
+	case probed:
 		p.hold = paceHold
+	case math.Abs(r-p.last) < paceAgree*r:
+		p.rate, p.hold = r, paceHold
+	default:
+		p.rate, p.hold = p.rate*paceLower, paceHold
 	}
-	if p.samples > 0 {
-		p.rate += min(1, max(0.3, dt.Seconds()/20)) * (r - p.rate)
-	}
-	p.samples++
+	p.samples, p.last = p.samples+1, r
 	p.anchor, p.count = launch, 0
 }
 
