@@ -35,7 +35,7 @@ func fleetRunCommand(e *env) *cli.Command {
 		&cli.DurationFlag{Category: groupFleet, Name: "lease", Value: 30 * time.Second, Destination: &f.lease, Usage: "`DURATION`: after it a silent worker's items go to others"},
 		&cli.IntFlag{Category: groupFleet, Name: "window", Destination: &f.window, DefaultText: "by the limit", Usage: "`N`: items in the queue of a lane"},
 		&cli.BoolFlag{Category: groupFleet, Name: "standby", Destination: &f.standby, Usage: "wait for the coordinator that runs now to end, and take over"},
-		&cli.DurationFlag{Category: groupFleet, Name: "retain-results", Value: 10 * time.Minute, Destination: &f.retain, Usage: "`DURATION`: how long collected results stay in NATS"},
+		&cli.DurationFlag{Category: groupFleet, Name: "retain-results", Value: time.Minute, Destination: &f.retain, Usage: "`DURATION`: how long collected results stay in NATS"},
 		&cli.IntFlag{Category: groupFleet, Name: "replicas", Value: 1, Destination: &f.replicas, Usage: "`N`: copies of the streams, in a cluster of NATS servers"},
 	)
 	return &cli.Command{

@@ -60,7 +60,11 @@ func (c *Coordinator) collect(ctx context.Context) {
 			c.results.refuse() // they come again, to whoever leads
 			continue
 		}
-		_ = msgs[len(msgs)-1].Ack()
+		last := msgs[len(msgs)-1]
+		_ = last.Ack()
+		if meta, err := last.Metadata(); err == nil {
+			c.upTo.Store(max(c.upTo.Load(), meta.Sequence.Stream))
+		}
 		if time.Since(purged) > time.Minute {
 			purged = time.Now()
 			c.purgeOld(ctx)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"llmbatch/input"
@@ -40,7 +41,7 @@ type Coordination struct {
 	Input func() iter.Seq2[*input.Item, error]
 	// Sync flushes the rows that were written to the disk.
 	Sync func() error
-	// Retain is how long collected results stay with the server; 0 means 10 m.
+	// Retain is how long collected results stay with the server; 0 means 1 m.
 	Retain time.Duration
 	// Total is how many items the input has: a row of any other line is dropped.
 	Total int
@@ -67,6 +68,9 @@ type Coordinator struct {
 
 	results *results // of collect alone
 	replay  atomic.Bool
+	upTo    atomic.Uint64 // number in the stream up to which rows are on the disk
+
+	questions chan *nats.Msg
 
 	writing   sync.Mutex // one batch of rows at a time
 	collected []collected
@@ -125,11 +129,11 @@ type lane struct {
 // Coordinator returns what Run and Survey need. It does nothing yet.
 func (l *Lead) Coordinator(o Coordination) *Coordinator {
 	o.Lease = cmp.Or(o.Lease, 30*time.Second)
-	o.Retain = cmp.Or(o.Retain, 10*time.Minute)
+	o.Retain = cmp.Or(o.Retain, time.Minute)
 	o.Idle = cmp.Or(o.Idle, 5*time.Second)
 	c := &Coordinator{
 		Lead: l, o: o, log: o.Log, lanes: map[string]*lane{}, workers: map[string]*workerStat{},
-		open: map[int]*runner.Open{}, wanted: map[int]wanted{}, room: make(chan struct{}), allDone: make(chan struct{}), moved: time.Now(),
+		open: map[int]*runner.Open{}, wanted: map[int]wanted{}, questions: make(chan *nats.Msg, 64*1024), room: make(chan struct{}), allDone: make(chan struct{}), moved: time.Now(),
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
@@ -165,6 +169,11 @@ func (c *Coordinator) run(ctx context.Context) {
 	rest.Go(func() { c.control(work) })
 	rest.Go(func() { c.watchKeys(work) })
 	rest.Go(func() { c.collect(work) })
+	questions, err := c.nc.Subscribe(c.subject("ask"), c.heardQuestion)
+	if err == nil {
+		defer func() { _ = questions.Unsubscribe() }()
+	}
+	rest.Go(func() { c.answerQuestions(work) })
 	select {
 	case <-c.allDone:
 		stopFeed()
@@ -204,6 +213,7 @@ func (c *Coordinator) begin(ctx context.Context) error {
 		return err
 	}
 	c.res = c.results.consumer
+	c.upTo.Store(c.results.floor)
 	return nil
 }
 
@@ -264,7 +274,7 @@ func (c *Coordinator) adoptKeys(ctx context.Context) error {
 
 // create makes the run's objects. The config comes last: workers wait for it.
 func (c *Coordinator) create(ctx context.Context) error {
-	const window = 10 * time.Minute // in which a message id is known
+	const window = time.Minute // in which a message id is known: a publish is tried again within seconds
 	_, err := c.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: c.workStream(), Subjects: []string{c.subject("work.*.*"), c.subject("wait.*.*")},
 		Retention: jetstream.WorkQueuePolicy, Storage: jetstream.FileStorage, Replicas: c.replicas,

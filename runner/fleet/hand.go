@@ -83,23 +83,19 @@ func (w *worker) look(h *held, seq uint64) {
 func (w *worker) dealtWith(h *held, seq uint64) (bool, error) {
 	line, lane := h.rec.Item.Index, h.rec.Lane
 	looks := []struct {
-		stream, subject string
-		after           uint64
-	}{
-		{w.resStream(), w.resSubject(line), 0},
-		{w.workStream(), w.waitSubject(lane, line), 0},
-		{w.workStream(), w.workSubject(lane, line), seq},
-	}
+		subject string
+		after   uint64
+	}{{w.waitSubject(lane, line), 0}, {w.workSubject(lane, line), seq}}
 	for _, l := range looks {
-		m, err := w.last(l.stream, l.subject)
+		m, err := w.last(w.workStream(), l.subject)
 		if err != nil {
 			return false, err
 		}
-		if m != nil && m.Sequence > l.after && !(l.stream == w.resStream() && m.Header.Get(epochHeader) != w.config.Epoch) {
+		if m != nil && m.Sequence > l.after {
 			return true, nil
 		}
 	}
-	return false, nil
+	return w.ask(w.hard, w.config.Epoch, line)
 }
 
 // last is the last message of a subject, nil if there is none.
@@ -156,7 +152,9 @@ func (w *worker) write(res *output.Result) error {
 		m.Subject = w.subject("note." + strconv.Itoa(res.Index))
 		return w.publish(w.hard, m, fmt.Sprintf("v/%d/%d", res.Index, len(res.Attempts)))
 	}
-	if err := w.publish(w.hard, m, fmt.Sprintf("r/%d", res.Index)); err != nil {
+	// The worker is in the id: another's row of the line, if there is one, is the
+	// coordinator's to pass over.
+	if err := w.publish(w.hard, m, fmt.Sprintf("r/%d/%s", res.Index, w.o.ID)); err != nil {
 		return fmt.Errorf("publishing the result of line %d: %w", h.rec.Item.Line, err)
 	}
 	w.ack(w.hard, w.drop(h))

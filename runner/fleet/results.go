@@ -27,6 +27,7 @@ type results struct {
 	consumer jetstream.Consumer
 	next     uint64 // the number of the delivery that comes next; 0: read anew
 	all      bool   // from the first that is there
+	floor    uint64 // number in the stream up to which all was acknowledged when it was renewed
 }
 
 // refuse gives back what fetch returned last and is not acknowledged.
@@ -103,7 +104,8 @@ func (r *results) renew(ctx context.Context) error {
 		return err
 	default:
 		if !r.all {
-			config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, old.CachedInfo().AckFloor.Stream+1
+			r.floor = old.CachedInfo().AckFloor.Stream
+			config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, r.floor+1
 		}
 		if err := r.js.DeleteConsumer(ctx, r.resStream(), "collect"); err != nil {
 			return err
