@@ -118,7 +118,7 @@ func TestFleetTwoCoordinators(t *testing.T) {
 	p.api.await(1)
 	args := []string{"fleet", "run", p.path("p.jsonl"), "-o", p.path("other.jsonl"), "--nats", p.nats, "--run", "proof",
 		"--provider", "anthropic", "--base-url", p.web.URL, "--model", "m", "--max-tokens", "9", "--progress", "none"}
-	c := p.command(args...)
+	c := p.command(append(args, p.token()...)...)
 	said, _ := c.CombinedOutput()
 	if code := c.ProcessState.ExitCode(); code != 2 || !strings.Contains(string(said), "has a coordinator already") || !strings.Contains(string(said), "--standby") {
 		t.Errorf("exit %d, want 2 and who leads\n%s", code, said)

@@ -22,8 +22,9 @@ const fleetDescription = `One machine, nothing to install:
 More machines: a NATS server that all of them reach, one fleet run, workers:
   llmbatch fleet serve --store DIR --listen HOST:4222 \
            --token-file F --tls-cert F --tls-key F
-  llmbatch fleet run prompts.jsonl --model MODEL --nats URL --run NAME
-  llmbatch fleet worker --nats URL --run NAME
+  llmbatch fleet run prompts.jsonl --model MODEL \
+           --nats URL --nats-token-file F --run NAME
+  llmbatch fleet worker --nats URL --nats-token-file F --run NAME
 Keys never pass through NATS: each worker has its own in its environment.`
 
 // fleetOptions are the flags of the fleet commands.
@@ -38,6 +39,9 @@ type fleetOptions struct {
 	cert, key           string
 	insecure            bool
 	id                  string
+	allowBaseURL        list
+	allowEnv            list
+	wait                time.Duration
 	json                bool
 }
 
@@ -116,7 +120,7 @@ func fleetServeCommand(e *env) *cli.Command {
 			&cli.StringFlag{Category: groupFleet, Name: "listen", Value: "127.0.0.1:4222", Destination: &f.listen, Usage: "`ADDR`: beyond loopback it needs a token and TLS"},
 			&cli.StringFlag{Category: groupFleet, Name: "sync", Value: "2m", Destination: &f.sync, Usage: "`WHEN`: how often the store is flushed to the disk, or always"},
 			&cli.StringFlag{Category: groupFleet, Name: "max-message", Value: "8MiB", Destination: &f.maxMessage, Usage: "`SIZE`: longest message: a prompt with its attempts, an answer"},
-			&cli.StringFlag{Category: groupFleet, Name: "token-file", Destination: &f.tokenFile, Usage: "`FILE`: holds the token that clients must have"},
+			&cli.StringFlag{Category: groupFleet, Name: "token-file", Destination: &f.tokenFile, Usage: "`FILE`: holds the token that clients must have; else one is made in the store"},
 			&cli.StringFlag{Category: groupFleet, Name: "tls-cert", Destination: &f.cert, Usage: "`FILE`: certificate"},
 			&cli.StringFlag{Category: groupFleet, Name: "tls-key", Destination: &f.key, Usage: "`FILE`: its key"},
 			&cli.BoolFlag{Category: groupFleet, Name: "insecure", Destination: &f.insecure, Usage: "listen beyond loopback all the same"},
@@ -131,10 +135,24 @@ func fleetServeCommand(e *env) *cli.Command {
 	}
 }
 
-// serverMemory is when the server collects garbage at the latest. It reads and
-// writes blocks of up to 8 MB whose buffers it drops again: without a limit it has
-// 250 MB with 100,000 items waiting, and 400 after a restart with them.
-const serverMemory = 176 << 20
+// leastServerMemory is when the server collects garbage at the latest, on a host of
+// little memory. It reads and writes blocks of up to 8 MB whose buffers it drops
+// again; what it keeps grows with the items that wait. An eighth of the host's memory
+// is the limit elsewhere: one that is too tight makes it collect all the time.
+const leastServerMemory = 176 << 20
+
+// hostMemory is the host's memory in bytes, as Linux tells it; 0 if it is not known.
+func hostMemory() int64 {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	var kb int64
+	if _, err := fmt.Sscanf(string(data), "MemTotal: %d kB", &kb); err != nil {
+		return 0
+	}
+	return kb << 10
+}
 
 func fleetServe(e *env, f *fleetOptions) error {
 	o := fleet.ServeOptions{Store: f.store, Listen: f.listen, Cert: f.cert, Key: f.key, Insecure: f.insecure, Verbose: f.json}
@@ -150,11 +168,12 @@ func fleetServe(e *env, f *fleetOptions) error {
 	if o.MaxMessage, err = parseSize(f.maxMessage); err != nil {
 		return err
 	}
-	if o.Token, err = readToken(f.tokenFile); err != nil {
+	var tokenFile string
+	if o.Token, tokenFile, err = serverToken(f); err != nil {
 		return err
 	}
 	if e.getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(serverMemory)
+		debug.SetMemoryLimit(max(leastServerMemory, hostMemory()/8))
 	}
 	o.Trouble = func(m string) { fmt.Fprintf(e.stderr, "llmbatch: %s\n", printable(m)) }
 	sig := e.signals()
@@ -164,6 +183,9 @@ func fleetServe(e *env, f *fleetOptions) error {
 		return usagef("fleet serve: %w", err).hint("beyond loopback: --token-file, --tls-cert and --tls-key; or --insecure on a network that you trust")
 	}
 	fmt.Fprintf(e.stderr, "llmbatch: NATS is served on %s, its store is %s\n", s.Addr(), printable(o.Store))
+	if f.tokenFile == "" {
+		fmt.Fprintf(e.stderr, "llmbatch: clients need the token of %s: --nats-token-file FILE, with a copy of it on each host\n", printable(tokenFile))
+	}
 	<-sig.stop
 	s.Stop()
 	return nil

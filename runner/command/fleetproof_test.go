@@ -265,17 +265,27 @@ func (p *fleetProof) awaitPort() {
 func (p *fleetProof) coordinator(extra ...string) *exec.Cmd {
 	args := append([]string{"fleet", "run", p.path("p.jsonl"), "-o", p.path("out.jsonl"), "--nats", p.nats, "--run", "proof",
 		"--provider", "anthropic", "--base-url", p.web.URL, "--model", "m", "--max-tokens", "9", "--progress", "none"}, p.flags...)
-	return p.start(append(args, extra...)...)
+	return p.start(append(append(args, p.token()...), extra...)...)
 }
 
 func (p *fleetProof) worker(id string, extra ...string) *exec.Cmd {
-	return p.start(append([]string{"fleet", "worker", "--nats", p.nats, "--run", "proof", "--id", id}, extra...)...)
+	args := append([]string{"fleet", "worker", "--nats", p.nats, "--run", "proof", "--id", id, "--allow-base-url", p.web.URL}, p.token()...)
+	return p.start(append(args, extra...)...)
+}
+
+// token are the flags for the token that fleet serve has made; none for a server that
+// has another or none.
+func (p *fleetProof) token() []string {
+	if p.beyond != nil || os.Getenv("LLMBATCH_NATS_SERVER") != "" {
+		return nil
+	}
+	return []string{"--nats-token-file", filepath.Join(p.path("nats"), "token")}
 }
 
 // admin runs a fleet command to its end.
 func (p *fleetProof) admin(args ...string) string {
 	p.t.Helper()
-	c := p.command(append([]string{"fleet", args[0], "--nats", p.nats, "--run", "proof"}, args[1:]...)...)
+	c := p.command(append(append([]string{"fleet", args[0], "--nats", p.nats, "--run", "proof"}, p.token()...), args[1:]...)...)
 	out, err := c.Output()
 	if err != nil {
 		p.t.Fatalf("fleet %v: %v\n%s", args, err, out)

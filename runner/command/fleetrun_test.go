@@ -54,7 +54,7 @@ func TestFleetRefusals(t *testing.T) {
 		{[]string{"worker", "--nats", "nats://127.0.0.1:1"}, "no run given"},
 		{[]string{"worker", "--id", "a.b"}, "want letters"},
 		{[]string{"serve"}, "no --store"},
-		{[]string{"serve", "--store", p.path("s"), "--listen", "0.0.0.0:4222"}, "needs a token"},
+		{[]string{"serve", "--store", p.path("s"), "--listen", "0.0.0.0:4222"}, "needs TLS"},
 		{[]string{"serve", "--store", p.path("s"), "--sync", "now"}, "want a duration"},
 		{[]string{"serve", "--store", p.path("s"), "--max-message", "32MiB"}, "1KiB to 16MiB"},
 		{[]string{"nothing"}, "unknown command"},
@@ -80,7 +80,7 @@ func TestFleetSendsNoSecrets(t *testing.T) {
 	} {
 		args := []string{"fleet", "run", p.path("p.jsonl"), "-o", p.path("o.jsonl"), "--provider", "anthropic", "--model", "m", "--max-tokens", "9",
 			"--nats", p.nats, "--run", "r", c.flag, c.value}
-		said, _ := p.command(args...).CombinedOutput()
+		said, _ := p.command(append(args, p.token()...)...).CombinedOutput()
 		if !strings.Contains(string(said), c.want) || strings.Contains(string(said), "sk-secret") || strings.Contains(string(said), "pass-0000") {
 			t.Errorf("%s: got\n%s", c.flag, said)
 		}

@@ -72,9 +72,8 @@ func TestFleetBeyondLoopback(t *testing.T) {
 		flags []string
 		want  string
 	}{
-		{nil, "needs a token"},
+		{nil, "needs TLS"},
 		{[]string{"--token-file", token}, "needs TLS"},
-		{[]string{"--tls-cert", cert, "--tls-key", key}, "needs a token"},
 		{[]string{"--token-file", token, "--tls-cert", cert, "--tls-key", wrong}, "the certificate"},
 	} {
 		if code, said := p.says(append(serve, c.flags...)...); code != 2 || !strings.Contains(said, c.want) {
@@ -133,12 +132,12 @@ func TestFleetClocks(t *testing.T) {
 		}
 		return line
 	})
-	code, said := p.says("worker", "--nats", past, "--run", "proof")
+	code, said := p.says(append([]string{"worker", "--nats", past, "--run", "proof"}, p.token()...)...)
 	if code != 2 || !strings.Contains(said, "the clock here differs from the NATS server's by") || p.api.seen() != 0 {
 		t.Errorf("exit %d after %d requests, want 2, none, and the difference in\n%s", code, p.api.seen(), said)
 	}
 	same := p.between(func(line []byte) []byte { return line })
-	if code, said = p.says("worker", "--nats", same, "--run", "proof"); code != 0 || p.api.seen() != 1 {
+	if code, said = p.says(append([]string{"worker", "--nats", same, "--run", "proof", "--allow-base-url", p.web.URL}, p.token()...)...); code != 0 || p.api.seen() != 1 {
 		t.Errorf("with the right clock: exit %d after %d requests, want 0 after 1\n%s", code, p.api.seen(), said)
 	}
 }

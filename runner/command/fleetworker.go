@@ -41,12 +41,7 @@ type fleetSettings struct {
 func settingsFor(s *session) (fleetSettings, error) {
 	o := s.o
 	fs := fleetSettings{Set: maps.Clone(o.set), Keyed: s.router.keyed, Bases: map[string]string{}, Prices: o.prices}
-	// Not the fleet's own flags, and no names of files and places on this machine.
-	here := []string{"api-key-file", "config", "out", "summary", "metrics-addr", "metrics-textfile", "only-ids", "template-file"}
-	known := flagNames(runFlags(&options{}))
-	maps.DeleteFunc(fs.Set, func(name string, _ []string) bool {
-		return !slices.Contains(known, name) || slices.Contains(here, name)
-	})
+	fs.leaveLocal()
 	if u := s.mock.url(); u != nil {
 		fs.Mock = u.String()
 	}
@@ -72,6 +67,15 @@ func settingsFor(s *session) (fleetSettings, error) {
 	return fs, nil
 }
 
+// leaveLocal drops the fleet's own flags, and names of files, commands and places on
+// one machine.
+func (fs fleetSettings) leaveLocal() {
+	known := flagNames(runFlags(&options{}))
+	maps.DeleteFunc(fs.Set, func(name string, _ []string) bool {
+		return !slices.Contains(known, name) || slices.Contains(local(), name)
+	})
+}
+
 // router is that of the settings, with this machine's keys.
 func (fs fleetSettings) router(o *options, e *env) (*router, error) {
 	own := *e
@@ -94,12 +98,16 @@ func (fs fleetSettings) router(o *options, e *env) (*router, error) {
 }
 
 // config is the runner.Config of a worker whose own flags are own.
-func (fs fleetSettings) config(e *env, own *options, ownDrain bool, log *slog.Logger) (runner.Config, error) {
+func (fs fleetSettings) config(e *env, own *options, t trust, ownDrain bool, log *slog.Logger) (runner.Config, error) {
+	fs.leaveLocal() // whoever made these settings may not be who should have
 	o, err := optionsOf(fs.Set)
 	if err != nil {
 		return runner.Config{}, err
 	}
 	o.prices, o.apiKeyFile = fs.Prices, own.apiKeyFile
+	if err := t.allows(o, fs.Bases, e); err != nil {
+		return runner.Config{}, err
+	}
 	if ownDrain {
 		o.drain = own.drain
 	}
@@ -124,6 +132,9 @@ func fleetWorkerCommand(e *env) *cli.Command {
 		&cli.IntFlag{Category: groupFleet, Name: "concurrency", Value: 256, Destination: &o.concurrency, Usage: "`N`: most requests on the wire from here, in each lane"},
 		&cli.DurationFlag{Category: groupFleet, Name: "drain", Value: 25 * time.Second, Destination: &o.drain, Usage: "`DURATION`: how long requests on the wire may finish when this worker is stopped"},
 		&cli.StringFlag{Category: groupFleet, Name: "id", Destination: &f.id, DefaultText: "the host's name and a random end", Usage: "`NAME`: names the worker in rows"},
+		&cli.DurationFlag{Category: groupFleet, Name: "wait", Value: 10 * time.Minute, Destination: &f.wait, Usage: "`DURATION`: how long to wait for a run to begin; 0: for ever"},
+		&cli.GenericFlag{Category: groupAPI, Name: "allow-base-url", Value: &f.allowBaseURL, Usage: "`URL`: the key may go to this host as well, if the run says so; repeatable"},
+		&cli.GenericFlag{Category: groupAPI, Name: "allow-env", Value: &f.allowEnv, Usage: "`NAME`: the run's headers may have this variable; repeatable"},
 		&cli.StringFlag{Category: groupAPI, Name: "api-key-file", Destination: &o.apiKeyFile, DefaultText: "ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY", Usage: "`FILE`: holds the key"},
 		&cli.BoolFlag{Category: groupSeen, Name: "quiet", Aliases: []string{"q"}, Destination: &o.quiet, Usage: "print nothing at all on success"},
 		&cli.BoolFlag{Category: groupSeen, Name: "verbose", Aliases: []string{"v"}, Destination: &o.verbose, Usage: "log each attempt"},
@@ -175,7 +186,7 @@ func fleetWork(e *env, o *options, f *fleetOptions, ownDrain bool) error {
 		log = slog.New(live.Handler(e.stderr, "text", level))
 	}
 	rep, err := conn.Work(ctx, fleet.WorkerOptions{
-		ID: f.id, Concurrency: o.concurrency, Log: log,
+		ID: f.id, Concurrency: o.concurrency, Wait: f.wait, Log: log,
 		Attach: func(r *runner.Runner) { attached <- r },
 		Build: func(c fleet.Config) (runner.Config, error) {
 			var fs fleetSettings
@@ -185,7 +196,7 @@ func fleetWork(e *env, o *options, f *fleetOptions, ownDrain bool) error {
 			if fs.Set == nil {
 				return runner.Config{}, errors.New("the run's settings hold secrets and are for its own worker only")
 			}
-			return fs.config(e, o, ownDrain, log)
+			return fs.config(e, o, trust{f.allowBaseURL, f.allowEnv}, ownDrain, log)
 		},
 	})
 	return workerEnd(e, o, w, rep, err)
