@@ -124,3 +124,33 @@ func TestFleetTwoCoordinators(t *testing.T) {
 		t.Errorf("exit %d, want 2 and who leads\n%s", code, said)
 	}
 }
+
+// Each command that changes a run says what it did, and status --watch ends with it.
+func TestFleetSaysWhatItDid(t *testing.T) {
+	t.Parallel()
+	p := newProof(t, 500, steady(20*time.Millisecond))
+	p.flags = append(p.flags, "--fixed", "--concurrency", "2")
+	p.serveNATS()
+	p.coordinator()
+	p.worker("host-a")
+	p.api.await(10)
+	where := append([]string{"--nats", p.nats, "--run", "proof"}, p.token()...)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"limit", "1"}, "at most 1 request on the wire for each model"},
+		{[]string{"limit", "0"}, "no cap set by hand"},
+		{[]string{"pause"}, "launches nothing more"},
+		{[]string{"unpause"}, "launches again"},
+		{[]string{"status"}, "of 500 items done"},
+		{[]string{"status"}, "host-a: "},
+		{[]string{"abort"}, "is stopped for all workers"},
+		{[]string{"status", "--watch", "--json"}, `"state":"stopped"`},
+		{[]string{"rm"}, "is removed from the NATS server"},
+	} {
+		if code, said := p.says(append(c.args, where...)...); code != 0 || !strings.Contains(said, c.want) {
+			t.Errorf("fleet %v: exit %d, want 0 and %q in\n%s", c.args, code, c.want, said)
+		}
+	}
+}

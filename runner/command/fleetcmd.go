@@ -12,6 +12,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"llmbatch/output/live"
+	"llmbatch/output/plain"
 	"llmbatch/runner/fleet"
 )
 
@@ -42,7 +44,7 @@ type fleetOptions struct {
 	allowBaseURL        list
 	allowEnv            list
 	wait                time.Duration
-	json                bool
+	json, watch         bool
 }
 
 func fleetCommand(e *env) *cli.Command {
@@ -220,31 +222,34 @@ func adminCommands(e *env) []*cli.Command {
 	var commands []*cli.Command
 	for _, a := range []struct {
 		name, usage, arg string
-		do               func(ctx context.Context, c *fleet.Conn, arg string, json bool) error
+		do               func(ctx context.Context, c *fleet.Conn, arg string, f *fleetOptions) error
+		done             string // what it has done; "": do says so itself
 	}{
-		{"status", "show how a run stands", "", func(ctx context.Context, c *fleet.Conn, _ string, json bool) error {
-			s, err := c.Status(ctx)
-			switch {
-			case err != nil:
-				return err
-			case json:
-				return s.WriteJSON(e.stdout)
-			}
-			return s.WriteText(e.stdout)
-		}},
-		{"limit", "cap the requests on the wire a model, now; 0: no cap", "N", func(ctx context.Context, c *fleet.Conn, arg string, _ bool) error {
+		{"status", "show how a run stands", "", func(ctx context.Context, c *fleet.Conn, _ string, f *fleetOptions) error {
+			return fleetStatus(ctx, e, c, f)
+		}, ""},
+		{"limit", "cap the requests on the wire a model, now; 0: no cap", "N", func(ctx context.Context, c *fleet.Conn, arg string, f *fleetOptions) error {
 			n, _ := strconv.Atoi(arg)
-			return c.SetLimit(ctx, n)
-		}},
-		{"pause", "launch nothing more until fleet unpause", "", plainly((*fleet.Conn).Pause)},
-		{"unpause", "launch again, also where an API asked for a wait", "", plainly((*fleet.Conn).Unpause)},
-		{"abort", "stop a run everywhere; what is on the wire may finish", "", plainly((*fleet.Conn).Abort)},
-		{"rm", "delete a run's streams; the results file stays", "", plainly((*fleet.Conn).Remove)},
+			if err := c.SetLimit(ctx, n); err != nil {
+				return err
+			}
+			said := "has at most " + plain.Plural(n, "request") + " on the wire for each model from now on; fleet limit 0 lifts that"
+			if n == 0 {
+				said = "has no cap set by hand any more"
+			}
+			fmt.Fprintf(e.stderr, "llmbatch: the run %s %s\n", printable(f.run), said)
+			return nil
+		}, ""},
+		{"pause", "launch nothing more until fleet unpause", "", plainly((*fleet.Conn).Pause), "launches nothing more; what is on the wire finishes, and fleet unpause goes on"},
+		{"unpause", "launch again, also where an API asked for a wait", "", plainly((*fleet.Conn).Unpause), "launches again"},
+		{"abort", "stop a run everywhere; what is on the wire may finish", "", plainly((*fleet.Conn).Abort), "is stopped for all workers; the same fleet run again does the rest"},
+		{"rm", "delete a run's streams; the results file stays", "", plainly((*fleet.Conn).Remove), "is removed from the NATS server; its results file stays"},
 	} {
 		f := &fleetOptions{}
 		flags := natsFlags(f)
 		if a.name == "status" {
-			flags = append(flags, &cli.BoolFlag{Name: "json", Destination: &f.json, Usage: "as one JSON object"})
+			flags = append(flags, &cli.BoolFlag{Name: "json", Destination: &f.json, Usage: "as one JSON object"},
+				&cli.BoolFlag{Name: "watch", Destination: &f.watch, Usage: "again every two seconds, until the run has ended"})
 		}
 		commands = append(commands, &cli.Command{
 			Name: a.name, Usage: a.usage, ArgsUsage: a.arg, Flags: flags,
@@ -256,7 +261,11 @@ func adminCommands(e *env) []*cli.Command {
 				if err != nil {
 					return err
 				}
-				return doAdmin(e, f, func(ctx context.Context, conn *fleet.Conn) error { return a.do(ctx, conn, arg, f.json) })
+				err = doAdmin(e, f, func(ctx context.Context, conn *fleet.Conn) error { return a.do(ctx, conn, arg, f) })
+				if err == nil && a.done != "" {
+					fmt.Fprintf(e.stderr, "llmbatch: the run %s %s\n", printable(f.run), a.done)
+				}
+				return err
 			},
 		})
 	}
@@ -264,8 +273,41 @@ func adminCommands(e *env) []*cli.Command {
 }
 
 // plainly is do for a command without an argument.
-func plainly(do func(*fleet.Conn, context.Context) error) func(context.Context, *fleet.Conn, string, bool) error {
-	return func(ctx context.Context, c *fleet.Conn, _ string, _ bool) error { return do(c, ctx) }
+func plainly(do func(*fleet.Conn, context.Context) error) func(context.Context, *fleet.Conn, string, *fleetOptions) error {
+	return func(ctx context.Context, c *fleet.Conn, _ string, _ *fleetOptions) error { return do(c, ctx) }
+}
+
+// fleetStatus prints how a run stands; with --watch until it has ended, or a signal
+// comes.
+func fleetStatus(ctx context.Context, e *env, c *fleet.Conn, f *fleetOptions) error {
+	sig := e.signals()
+	defer sig.release()
+	for {
+		s, err := c.Status(ctx)
+		if err != nil {
+			return err
+		}
+		switch {
+		case f.json:
+			err = s.WriteJSON(e.stdout)
+		case f.watch && live.IsTerminal(e.stdout):
+			fmt.Fprint(e.stdout, "\x1b[H\x1b[2J")
+			err = s.WriteText(e.stdout)
+		default:
+			err = s.WriteText(e.stdout)
+		}
+		if err != nil || !f.watch || s.Ended() {
+			return err
+		}
+		select {
+		case <-time.After(2 * time.Second):
+		case <-sig.stop:
+			return nil
+		}
+		if !f.json && !live.IsTerminal(e.stdout) {
+			fmt.Fprintln(e.stdout)
+		}
+	}
 }
 
 // countArg is the one argument of a command that takes a count.
@@ -281,7 +323,10 @@ func countArg(c *cli.Context, what string) (string, error) {
 }
 
 func doAdmin(e *env, f *fleetOptions, do func(context.Context, *fleet.Conn) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithCancel(context.Background())
+	if !f.watch {
+		ctx, cancel = context.WithTimeout(context.Background(), 30*time.Second)
+	}
 	defer cancel()
 	conn, err := f.connect(ctx, e)
 	if err != nil {

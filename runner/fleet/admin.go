@@ -226,6 +226,9 @@ func (c *Conn) throttledShare(ctx context.Context) float64 {
 	return float64(refused) / float64(answers)
 }
 
+// Ended says that nothing more will happen in the run.
+func (s Status) Ended() bool { return s.State == "done" || s.State == "stopped" }
+
 // WriteJSON writes the status as one line.
 func (s Status) WriteJSON(w io.Writer) error { return json.NewEncoder(w).Encode(s) }
 
@@ -234,9 +237,9 @@ func (s Status) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	state := s.State
 	if s.Message != "" {
-		state += ": " + s.Message
+		state += ": " + plain.Line(s.Message)
 	}
-	coordinator := s.Coordinator
+	coordinator := plain.Line(s.Coordinator)
 	if coordinator == "" {
 		coordinator = "none lives"
 	}
@@ -256,9 +259,9 @@ func (s Status) WriteText(w io.Writer) error {
 			line += ", shut until " + l.Cooling.Local().Format(time.DateTime)
 		}
 		if l.Closed != "" {
-			line += ", closed: " + l.Closed
+			line += ", closed: " + plain.Line(l.Closed)
 		}
-		fmt.Fprintf(t, "%s %s\t%s\n", l.Provider, l.Model, line)
+		fmt.Fprintf(t, "%s %s\t%s\n", plain.Line(l.Provider), plain.Line(l.Model), line)
 	}
 	return t.Flush()
 }
@@ -290,7 +293,7 @@ func (s Status) writeWorkers(w io.Writer) {
 		if i == 0 {
 			label = "workers"
 		}
-		fmt.Fprintf(w, "%s\t%s\n", label, l)
+		fmt.Fprintf(w, "%s\t%s\n", label, plain.Line(l))
 	}
 }
 
