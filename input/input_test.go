@@ -59,7 +59,7 @@ func describe(it *Item) string {
 	b.WriteString(string(it.ID) + " " + [...]string{"prompt", "messages", "openai", "anthropic"}[it.Format])
 	for _, f := range []struct{ name, v string }{{"model", it.Model}, {"url", it.URL}, {"prompt", it.Prompt}, {"system", it.System},
 		{"max_tokens", string(it.MaxTokens)}, {"temperature", string(it.Temperature)}, {"params", string(it.Params)},
-		{"body", string(it.Body)}, {"metadata", string(it.Metadata)}} {
+		{"body", string(it.Body)}, {"metadata", string(it.Metadata)}, {"input", string(it.Input)}} {
 		if f.v != "" {
 			b.WriteString(" " + f.name + "=" + f.v)
 		}

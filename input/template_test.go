@@ -80,7 +80,7 @@ func TestCSV(t *testing.T) {
 		if strings.HasSuffix(name, ".gz") {
 			data = gz(t, in)
 		}
-		f := open(t, name, data, Options{Template: "{{.text}}!"})
+		f := open(t, name, data, Options{Template: "{{.text}}!", Keep: "none"})
 		if bad := errorsOf(t, f, CheckFuncs{}); bad != nil {
 			t.Fatal(bad)
 		}
