@@ -281,7 +281,7 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	if _, err := w.WriteAt([]byte(`{"id":"a","prompt":"q\n"`), 0); err != nil {
+	if _, err := w.WriteAt([]byte(`{"id":"b","prompt":"q\n"`), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Reload(items[0]); err == nil || err.Error() != "line 1 of p.jsonl has changed since the run began" {

@@ -97,7 +97,6 @@ type Item struct {
 	at   int    // of the object in the line: behind a BOM and white space
 	sum  uint64 // of the content, where the line has no id or may turn bad
 	has  bool   // the line has an id of its own
-	crc  uint32 // of what Forget dropped
 
 	scattered bool       // Body is no piece of the line: BodyOffset is unknown
 	refused   *LineError // by Check's Prepare

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"iter"
 )
@@ -120,20 +119,12 @@ func (f *File) located(it *Item, err error) *LineError {
 // Forget drops Prompt, System, Params and Body, so that a waiting item takes
 // little memory. Ids, Metadata, Input, Files, Bounds and the position stay.
 func (it *Item) Forget() {
-	it.crc = it.digest()
 	it.Prompt, it.System, it.Params, it.Body = "", "", nil, nil
 }
 
-func (it *Item) digest() uint32 {
-	t := crc32.MakeTable(crc32.Castagnoli)
-	crc := crc32.Update(0, t, it.Body)
-	crc = crc32.Update(crc, t, it.Params)
-	crc = crc32.Update(crc, t, []byte(it.Prompt))
-	return crc32.Update(crc, t, []byte(it.System))
-}
-
-// Reload reads the item's line again and fills in what Forget dropped. A line
-// that is not what it was is an error. It may be called concurrently.
+// Reload reads the item's line again and fills in what Forget dropped. Another line
+// in its place, known by its id or else by its content, is an error; what else has
+// changed is for the caller, who knows the request's hash. It may be called concurrently.
 func (f *File) Reload(it *Item) error {
 	if !f.CanReload() {
 		return fmt.Errorf("%s cannot be read at a position", f.name)
@@ -156,7 +147,7 @@ func (f *File) Reload(it *Item) error {
 			err = bad
 		}
 	}
-	if err != nil || again.digest() != it.crc || again.has && again.Key != it.Key {
+	if err != nil || again.has != it.has || it.has && again.Key != it.Key || !it.has && again.sum != it.sum {
 		return fmt.Errorf("line %d of %s has changed since the run began", it.Line, f.name)
 	}
 	it.Prompt, it.System, it.Params, it.Body = again.Prompt, again.System, again.Params, again.Body

@@ -166,9 +166,9 @@ func (l *life) body() ([]byte, error) {
 		c.Body = l.next
 	}
 	if l.r.c.Stream && !c.Stream {
-		return provider.WithStream(&c), nil
+		c.Body = provider.WithStream(&c)
 	}
-	return c.Body, nil
+	return provider.WithFiles(c.Body, c.Files)
 }
 
 // outcome tells pacing what the attempt taught.

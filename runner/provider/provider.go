@@ -128,6 +128,9 @@ type Call struct {
 	Plain bool
 	// MaxTokens is the most output the call asks for, 0 if it does not say.
 	MaxTokens int
+	// Files are what the body has marks of; WithFiles puts their contents in when it
+	// is sent.
+	Files []input.FileRef
 	// Filled says what the line lacked and the Defaults had.
 	Filled Filled
 }

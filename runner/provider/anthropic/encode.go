@@ -22,12 +22,12 @@ func (Provider) Encode(it *input.Item, d provider.Defaults) (*provider.Call, err
 	}
 	switch it.Format {
 	case input.Prompt:
-		c.Plain = true
+		c.Plain, c.Files = true, it.Files
 		c.Body = body.Build(it.Params,
 			body.Field{Name: "model", Value: body.First(it.Model)},
 			body.Field{Name: "max_tokens", Value: body.FirstRaw(it.MaxTokens)},
 			body.Field{Name: "system", Value: body.First(it.System)},
-			body.Field{Name: "messages", Value: body.List(body.Turn("user", body.Quote(it.Prompt)))},
+			body.Field{Name: "messages", Value: body.List(body.Turn("user", body.Content(it, body.AnthropicParts)))},
 			body.Field{Name: "temperature", Value: it.Temperature})
 	case input.Messages, input.AnthropicBatch:
 		c.Body = it.Body

@@ -76,7 +76,7 @@ func limitName(d provider.Defaults) string {
 
 // promptCall makes the call of a prompt line, params merged in.
 func promptCall(c *provider.Call, it *input.Item, d provider.Defaults) {
-	c.Plain = true
+	c.Plain, c.Files = true, it.Files
 	maxTokens := body.FirstRaw(it.MaxTokens)
 	for w := body.Members(it.Params); w.Next(); {
 		if body.IsLimit(string(w.Name)) {
@@ -87,15 +87,19 @@ func promptCall(c *provider.Call, it *input.Item, d provider.Defaults) {
 	temperature := body.Field{Name: "temperature", Value: it.Temperature}
 	if d.Endpoint == "responses" {
 		c.API, c.Path = provider.OpenAIResponses, responsesPath
+		in := body.Content(it, body.ResponsesParts)
+		if len(it.Files) > 0 {
+			in = body.List(body.Turn("user", in))
+		}
 		c.Body = body.Build(it.Params, model,
 			body.Field{Name: "max_output_tokens", Value: maxTokens},
 			body.Field{Name: "instructions", Value: body.First(it.System)},
-			body.Field{Name: "input", Value: body.Quote(it.Prompt)},
+			body.Field{Name: "input", Value: in},
 			temperature)
 		return
 	}
 	c.API, c.Path = provider.OpenAIChat, chatPath
-	messages := [][]byte{body.Turn("user", body.Quote(it.Prompt))}
+	messages := [][]byte{body.Turn("user", body.Content(it, body.ChatParts))}
 	if it.System != "" {
 		messages = [][]byte{body.Turn("system", body.Quote(it.System)), messages[0]}
 	}
