@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -89,17 +90,9 @@ func (f *File) Row(off int64) (*Result, error) {
 		return nil, rowError(file, f.path, off, err)
 	}
 	if attempts != nil && attempts[0] == '[' {
-		r.History = append([]byte(nil), trimSpace(attempts[1:len(attempts)-1])...)
+		r.History = append([]byte(nil), bytes.Trim(attempts[1:len(attempts)-1], " \t\r\n")...)
 	}
 	return r, nil
-}
-
-func trimSpace(b []byte) []byte {
-	b = b[skipSpace(b, 0):]
-	for len(b) > 0 && skipSpace(b[len(b)-1:], 0) == 1 {
-		b = b[:len(b)-1]
-	}
-	return b
 }
 
 // Write appends r as one row. When it returns nil the row is with the kernel, so

@@ -2,8 +2,12 @@ package output
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"hash/maphash"
 	"math/bits"
+
+	"llmbatch/input/jsonl"
 )
 
 // Row is what an Index knows of the last row of an id.
@@ -83,7 +87,7 @@ func (x *Index) rawKeyHash(id []byte) uint64 {
 	if inner := id[1 : len(id)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		return maphash.Bytes(x.seed, inner)
 	}
-	return maphash.String(x.seed, text(id))
+	return maphash.String(x.seed, jsonl.Text(id))
 }
 
 // find returns the entry with the key's hash, nil if there is none.
@@ -161,15 +165,13 @@ func hashOf[T string | []byte](requestHash T) uint64 {
 	if len(requestHash) < len(prefix)+16 || string(requestHash[:len(prefix)]) != prefix {
 		return 0
 	}
-	var h uint64
-	for i := range 16 {
-		digit, ok := hexDigit(requestHash[len(prefix)+i])
-		if !ok {
-			return 0
-		}
-		h = h<<4 | uint64(digit)
+	var digits [16]byte
+	copy(digits[:], requestHash[len(prefix):])
+	var h [8]byte
+	if _, err := hex.Decode(h[:], digits[:]); err != nil {
+		return 0
 	}
-	return h
+	return binary.BigEndian.Uint64(h[:])
 }
 
 func statusCode(s Status) (uint64, bool) {

@@ -12,6 +12,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"llmbatch/input/jsonl"
 )
 
 // Merge writes the rows of several results files, such as those of run --shard,
@@ -92,25 +94,17 @@ func (m *merger) add(src string) error {
 
 func readMergeRow(line []byte) (key []byte, row mergeRow, err error) {
 	var head rowHead
-	head.member = func(key, value []byte) {
-		switch string(memberName(key)) {
-		case "index":
-			row.index = number(value)
-		case "finished_at":
-			if t := moment(value); !t.IsZero() {
-				row.finished = t.UnixMilli()
-			}
-		default:
-			head.take(key, value)
-		}
-	}
 	if err := head.read(line); err != nil {
 		return nil, row, err
+	}
+	row.index = number(jsonl.Member(line, "index"))
+	if t := moment(jsonl.Member(line, "finished_at")); !t.IsZero() {
+		row.finished = t.UnixMilli()
 	}
 	code, _ := statusCode(head.status) // the codes are in the order of the ranks
 	row.rank, row.hash = uint8(code), head.hash
 	if head.id[0] == '"' {
-		return []byte(text(head.id)), row, nil
+		return []byte(jsonl.Text(head.id)), row, nil
 	}
 	return head.id, row, nil
 }

@@ -254,7 +254,7 @@ func (f *File) settle(tail []byte) error {
 		switch err := head.read(tail); {
 		case err == nil:
 			whole = int64(len(tail))
-		case !errors.Is(err, errNotObject):
+		case !isBroken(err):
 			return rowError(f.file, f.path, f.size, err)
 		case f.size == 0 && !couldBeRow(tail):
 			return &ForeignError{Path: f.path, Line: 1, Cause: "its only line is no row"}

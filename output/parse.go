@@ -8,11 +8,31 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"llmbatch/input/jsonl"
 )
 
-// errNotObject is the cause of a line that is not one whole JSON object.
-var errNotObject = errors.New("not one whole JSON object")
+// brokenError is the cause of a line that is not one whole JSON object.
+type brokenError string
+
+func (e brokenError) Error() string { return string(e) }
+
+const errNotObject = brokenError("not one whole JSON object")
+
+func isBroken(err error) bool {
+	_, broken := errors.AsType[brokenError](err)
+	return broken
+}
+
+// wholeObject is what a walk over a row ends with: nil or a brokenError.
+func wholeObject(w *jsonl.Walk) error {
+	switch err := w.Err(); {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Msg, "nest deeper"):
+		return brokenError("arrays and objects in it " + strings.TrimPrefix(err.Msg, "bad JSON: "))
+	}
+	return errNotObject
+}
 
 // foreignError is the cause of an object that is no row.
 type foreignError string
@@ -38,7 +58,7 @@ func ParseAttempts(history json.RawMessage) ([]Attempt, error) {
 		return nil, nil
 	}
 	array := append(append([]byte{'['}, history...), ']')
-	if !walkElements(array, func([]byte) {}) {
+	if jsonl.Clean(array) == nil {
 		return nil, errors.New("attempts are not a list of JSON values")
 	}
 	return parseList(array), nil
@@ -47,20 +67,21 @@ func ParseAttempts(history json.RawMessage) ([]Attempt, error) {
 // parseRow reads all but the attempts, which it returns as they stand in line.
 func parseRow(line []byte) (r *Result, attempts []byte, err error) {
 	r = &Result{}
-	whole := walkObject(line, func(key, value []byte) {
-		switch name := memberName(key); string(name) {
+	w := jsonl.Members(line)
+	for w.Next() {
+		switch string(w.Name) {
 		case "attempts":
-			attempts = value
+			attempts = w.Value
 		case "usage":
-			r.Usage = parseUsage(value)
+			r.Usage = parseUsage(w.Value)
 		case "error":
-			r.Error = parseError(value)
+			r.Error = parseError(w.Value)
 		default:
-			r.set(name, value)
+			r.set(w.Name, w.Value)
 		}
-	})
-	if !whole {
-		return nil, nil, errNotObject
+	}
+	if err := wholeObject(&w); err != nil {
+		return nil, nil, err
 	}
 	if r.ID == nil {
 		return nil, nil, foreignError("a row has no id")
@@ -81,21 +102,21 @@ func (r *Result) set(name, value []byte) {
 			r.ID = bytes.Clone(value)
 		}
 	case "status":
-		r.Status = Status(text(value))
+		r.Status = Status(jsonl.Text(value))
 	case "request_hash":
-		r.RequestHash = text(value)
+		r.RequestHash = jsonl.Text(value)
 	case "index":
 		r.Index = int(number(value))
 	case "provider":
-		r.Provider = text(value)
+		r.Provider = jsonl.Text(value)
 	case "model":
-		r.Model = text(value)
+		r.Model = jsonl.Text(value)
 	case "text":
-		r.Text = text(value)
+		r.Text = jsonl.Text(value)
 	case "partial_text":
-		r.PartialText = text(value)
+		r.PartialText = jsonl.Text(value)
 	case "stop_reason":
-		r.StopReason = text(value)
+		r.StopReason = jsonl.Text(value)
 	case "cost":
 		cost, err := strconv.ParseFloat(string(value), 64)
 		r.Cost, r.HasCost = cost, err == nil
@@ -106,17 +127,17 @@ func (r *Result) set(name, value []byte) {
 			r.Input = bytes.Clone(value)
 		}
 	case "reused_from":
-		r.ReusedFrom = text(value)
+		r.ReusedFrom = jsonl.Text(value)
 	case "copied_from":
-		r.CopiedFrom = text(value)
+		r.CopiedFrom = jsonl.Text(value)
 	case "response":
 		r.Response = bytes.Clone(value)
 	case "give_up_reason":
-		r.GiveUpReason = text(value)
+		r.GiveUpReason = jsonl.Text(value)
 	case "next_attempt_at":
 		r.NextAttemptAt = moment(value)
 	case "idempotency_key":
-		r.IdempotencyKey = text(value)
+		r.IdempotencyKey = jsonl.Text(value)
 	case "first_attempt_at":
 		r.FirstAttemptAt = moment(value)
 	case "finished_at":
@@ -126,20 +147,20 @@ func (r *Result) set(name, value []byte) {
 
 func parseUsage(value []byte) Usage {
 	var u Usage
-	walkObject(value, func(key, value []byte) {
-		switch string(memberName(key)) {
+	for w := jsonl.Members(value); w.Next(); {
+		switch string(w.Name) {
 		case "input_tokens":
-			u.InputTokens = number(value)
+			u.InputTokens = number(w.Value)
 		case "output_tokens":
-			u.OutputTokens = number(value)
+			u.OutputTokens = number(w.Value)
 		case "cache_read_tokens":
-			u.CacheReadTokens = number(value)
+			u.CacheReadTokens = number(w.Value)
 		case "cache_write_tokens":
-			u.CacheWriteTokens = number(value)
+			u.CacheWriteTokens = number(w.Value)
 		case "reasoning_tokens":
-			u.ReasoningTokens = number(value)
+			u.ReasoningTokens = number(w.Value)
 		}
-	})
+	}
 	return u
 }
 
@@ -148,69 +169,69 @@ func parseError(value []byte) *Error {
 		return nil
 	}
 	e := &Error{}
-	walkObject(value, func(key, value []byte) {
-		switch string(memberName(key)) {
+	for w := jsonl.Members(value); w.Next(); {
+		switch string(w.Name) {
 		case "class":
-			e.Class = text(value)
+			e.Class = jsonl.Text(w.Value)
 		case "status":
-			e.Status = int(number(value))
+			e.Status = int(number(w.Value))
 		case "type":
-			e.Type = text(value)
+			e.Type = jsonl.Text(w.Value)
 		case "code":
-			e.Code = text(value)
+			e.Code = jsonl.Text(w.Value)
 		case "message":
-			e.Message = text(value)
+			e.Message = jsonl.Text(w.Value)
 		}
-	})
+	}
 	return e
 }
 
 func parseList(array []byte) []Attempt {
 	var list []Attempt
-	walkElements(array, func(value []byte) {
-		if value[0] == '{' {
-			list = append(list, parseAttempt(value))
+	for w := jsonl.Elements(array); w.Next(); {
+		if w.Value[0] == '{' {
+			list = append(list, parseAttempt(w.Value))
 		}
-	})
+	}
 	return list
 }
 
 func parseAttempt(object []byte) Attempt {
 	var a Attempt
-	walkObject(object, func(key, value []byte) {
-		switch string(memberName(key)) {
+	for w := jsonl.Members(object); w.Next(); {
+		switch string(w.Name) {
 		case "attempt":
-			a.Attempt = int(number(value))
+			a.Attempt = int(number(w.Value))
 		case "started_at":
-			a.StartedAt = moment(value)
+			a.StartedAt = moment(w.Value)
 		case "duration_ms":
-			a.Duration = millis(value)
+			a.Duration = millis(w.Value)
 		case "status":
-			a.Status = int(number(value))
+			a.Status = int(number(w.Value))
 		case "outcome":
-			a.Outcome = text(value)
+			a.Outcome = jsonl.Text(w.Value)
 		case "error":
-			a.Error = text(value)
+			a.Error = jsonl.Text(w.Value)
 		case "request_id":
-			a.RequestID = text(value)
+			a.RequestID = jsonl.Text(w.Value)
 		case "retry_after":
-			a.RetryAfter = text(value)
+			a.RetryAfter = jsonl.Text(w.Value)
 		case "wait_ms":
-			a.Wait = millis(value)
+			a.Wait = millis(w.Value)
 		case "wait_reason":
-			a.WaitReason = text(value)
+			a.WaitReason = jsonl.Text(w.Value)
 		case "concurrency":
-			a.Concurrency = int(number(value))
+			a.Concurrency = int(number(w.Value))
 		case "usage":
-			a.Usage = parseUsage(value)
+			a.Usage = parseUsage(w.Value)
 		case "sent":
-			a.Unsent = string(value) == "false"
+			a.Unsent = string(w.Value) == "false"
 		case "worker":
-			a.Worker = text(value)
+			a.Worker = jsonl.Text(w.Value)
 		case "batch_id":
-			a.BatchID = text(value)
+			a.BatchID = jsonl.Text(w.Value)
 		}
-	})
+	}
 	return a
 }
 
@@ -222,37 +243,9 @@ func isID(value []byte) bool {
 // keyOf is what ids are compared by: a string's text, a number's digits.
 func keyOf(id []byte) string {
 	if id[0] == '"' {
-		return text(id)
+		return jsonl.Text(id)
 	}
 	return string(id)
-}
-
-// memberName undoes the escapes of a key, which ours never have.
-func memberName(key []byte) []byte {
-	if bytes.IndexByte(key, '\\') < 0 {
-		return key
-	}
-	return []byte(unescape(key))
-}
-
-// text is the value of a JSON string, "" for anything else.
-func text(value []byte) string {
-	if value[0] != '"' {
-		return ""
-	}
-	inner := value[1 : len(value)-1]
-	if bytes.IndexByte(inner, '\\') < 0 {
-		return strings.ToValidUTF8(string(inner), "\uFFFD")
-	}
-	return unescape(inner)
-}
-
-// unescape reads what stands between a string's quotes. Half a surrogate pair
-// becomes U+FFFD.
-func unescape(inner []byte) string {
-	quoted := append(append(append(make([]byte, 0, len(inner)+2), '"'), inner...), '"')
-	out, _ := jsontext.AppendUnquote(make([]byte, 0, len(inner)), quoted)
-	return string(out)
 }
 
 // number is a JSON number's whole part, 0 for anything else.
@@ -275,7 +268,7 @@ func millis(value []byte) time.Duration {
 
 // moment is the time that a JSON string holds in RFC 3339, else the zero time.
 func moment(value []byte) time.Time {
-	t, err := time.Parse(time.RFC3339, text(value))
+	t, err := time.Parse(time.RFC3339, jsonl.Text(value))
 	if err != nil {
 		return time.Time{}
 	}

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"io"
 	"slices"
+
+	"llmbatch/input/jsonl"
 )
 
 // place is where a row stands and where it should.
@@ -21,19 +23,18 @@ func byIndex(a, b place) int { return cmp.Compare(a.index, b.index) }
 // at gone, which is sorted, in file order.
 func places(file io.ReaderAt, path string, size int64, gone []int64) ([]place, error) {
 	var list []place
-	var index int64
-	member := func(key, value []byte) {
-		if string(memberName(key)) == "index" {
-			index = number(value)
-		}
-	}
 	err := eachLine(file, size, gone, func(line []byte, offset int64) error {
 		if blank(line) {
 			return nil
 		}
-		index = 0
-		if !walkObject(line, member) {
-			return rowError(file, path, offset, errNotObject)
+		w, index := jsonl.Members(line), int64(0)
+		for w.Next() {
+			if string(w.Name) == "index" {
+				index = number(w.Value)
+			}
+		}
+		if err := wholeObject(&w); err != nil {
+			return rowError(file, path, offset, err)
 		}
 		list = append(list, place{index: index, offset: offset, length: len(line) + 1})
 		return nil

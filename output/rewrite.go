@@ -242,7 +242,7 @@ func (f *File) copyWithout(w *bufio.Writer, gone []int64) error {
 			return nil
 		}
 		if err := head.read(line); err != nil {
-			return rowError(f.file, f.path, offset, errNotObject)
+			return rowError(f.file, f.path, offset, err)
 		}
 		w.Write(line) // an error of w stays: WriteByte says it
 		return w.WriteByte('\n')

@@ -2,12 +2,11 @@ package output
 
 import (
 	"bytes"
-	"encoding/json"
 	"math"
-	"math/bits"
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"llmbatch/input/jsonl"
 )
 
 // timeLayout is RFC 3339 in UTC with milliseconds.
@@ -17,9 +16,10 @@ const timeLayout = "2006-01-02T15:04:05.000Z"
 // status and request_hash stand first, so that a scan finds them at once, then
 // index, then the rest; empty members are left out.
 //
-// The line is always valid JSON and holds no other newline: strings are escaped
-// (but not for HTML), invalid UTF-8 becomes U+FFFD, and a raw member that is not
-// compact is made so, or written as a string if it is not JSON at all.
+// The line is always JSON that common readers take and holds no other newline:
+// strings are escaped (but not for HTML), invalid UTF-8 and halves of surrogate pairs
+// become U+FFFD, and a raw member that is not compact is made so, or written as a string
+// if it is no JSON or nests deeper than 250 levels.
 // next_attempt_at is rounded up to the millisecond, other times down.
 func AppendRow(dst []byte, r *Result) []byte {
 	dst = append(dst, `{"id":`...)
@@ -32,11 +32,10 @@ func AppendRow(dst []byte, r *Result) []byte {
 	dst = strconv.AppendInt(dst, int64(r.Index), 10)
 	dst = appendText(dst, `,"provider":`, r.Provider)
 	dst = appendText(dst, `,"model":`, r.Model)
-	switch {
-	case r.Quoted == nil:
+	if len(r.Quoted) > len(`""`) {
+		dst = appendMember(dst, `,"text":`, r.Quoted)
+	} else {
 		dst = appendText(dst, `,"text":`, r.Text)
-	case len(r.Quoted) > len(`""`):
-		dst = append(append(dst, `,"text":`...), r.Quoted...)
 	}
 	dst = appendText(dst, `,"partial_text":`, r.PartialText)
 	dst = appendText(dst, `,"stop_reason":`, r.StopReason)
@@ -49,11 +48,7 @@ func AppendRow(dst []byte, r *Result) []byte {
 	dst = appendMember(dst, `,"input":`, r.Input)
 	dst = appendText(dst, `,"reused_from":`, r.ReusedFrom)
 	dst = appendText(dst, `,"copied_from":`, r.CopiedFrom)
-	if r.Checked && len(r.Response) > 0 {
-		dst = append(append(dst, `,"response":`...), r.Response...)
-	} else {
-		dst = appendMember(dst, `,"response":`, r.Response)
-	}
+	dst = appendMember(dst, `,"response":`, r.Response)
 	dst = appendError(dst, r.Error)
 	dst = appendText(dst, `,"give_up_reason":`, r.GiveUpReason)
 	dst = appendTime(dst, `,"next_attempt_at":`, ceilMilli(r.NextAttemptAt))
@@ -67,9 +62,10 @@ func AppendRow(dst []byte, r *Result) []byte {
 // appendID writes the id as it was; one that is neither string nor number, which
 // no input yields, becomes the string of the key.
 func appendID(dst []byte, r *Result) []byte {
-	if len(r.ID) > 0 && (r.ID[0] == '"' || r.ID[0] == '-' || '0' <= r.ID[0] && r.ID[0] <= '9') &&
-		isCompact(r.ID) && utf8.Valid(r.ID) {
-		return append(dst, r.ID...)
+	if len(r.ID) > 0 && isID(r.ID) {
+		if id := jsonl.Clean(r.ID); id != nil {
+			return append(dst, id...)
+		}
 	}
 	return appendString(dst, r.Key)
 }
@@ -207,25 +203,41 @@ func appendAttempt(dst []byte, a *Attempt) []byte {
 	return append(dst, '}')
 }
 
-// appendRaw appends a JSON value as it is if it is compact and UTF-8, made so
-// if it can be, and as a string of its text otherwise.
+// maxNesting is how deep a member of a row may nest so that common readers of JSON
+// take the row, whose own levels come on top: jq 1.6 takes 256.
+const maxNesting = 250
+
+// appendRaw appends a JSON value as any reader takes it, on one line; what is no
+// JSON, or nests too deep, as a string of its text.
 func appendRaw(dst, raw []byte) []byte {
-	if isCompact(raw) && utf8.Valid(raw) {
-		return append(dst, raw...)
-	}
-	if v := compacted(raw); v != nil {
+	if v := jsonl.Clean(raw); v != nil && nesting(v) <= maxNesting {
 		return append(dst, v...)
 	}
 	return appendString(dst, string(raw))
 }
 
-// compacted returns a compact copy of raw in valid UTF-8, nil if raw is not JSON.
-func compacted(raw []byte) []byte {
-	var buf bytes.Buffer
-	if json.Compact(&buf, bytes.ToValidUTF8(raw, []byte("\uFFFD"))) != nil || !isCompact(buf.Bytes()) {
-		return nil
+// nesting is how deep arrays and objects nest in a valid value.
+func nesting(v []byte) int {
+	most := bytes.Count(v, []byte("[")) + bytes.Count(v, []byte("{"))
+	if most <= maxNesting { // also where most of them stand in strings
+		return most
 	}
-	return buf.Bytes()
+	deepest, depth, inString := 0, 0, false
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case c == '"':
+			inString = !inString
+		case inString && c == '\\':
+			i++
+		case inString:
+		case c == '[' || c == '{':
+			depth++
+			deepest = max(deepest, depth)
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return deepest
 }
 
 // compactList returns comma-separated values in compact form, nil if they are
@@ -234,65 +246,20 @@ func compactList(list []byte) []byte {
 	if len(list) == 0 {
 		return nil
 	}
-	array := make([]byte, 0, len(list)+2)
-	array = append(append(append(array, '['), list...), ']')
-	if !isCompact(array) || !utf8.Valid(array) {
-		if array = compacted(array); array == nil {
-			return nil
-		}
+	array := jsonl.Clean(append(append([]byte{'['}, list...), ']'))
+	if array == nil {
+		return nil
 	}
 	return array[1 : len(array)-1]
 }
 
-// appendString appends s as a JSON string, control characters escaped.
-func appendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	start := 0
-	for i := plainText(s, 0); i < len(s); i = plainText(s, i) {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				dst = append(append(dst, s[start:i]...), "\uFFFD"...)
-				start = i + 1
-			}
-			i += size
-			continue
-		}
-		dst = append(dst, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, `\n`...)
-		case '\r':
-			dst = append(dst, `\r`...)
-		case '\t':
-			dst = append(dst, `\t`...)
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-		i++
-		start = i
+// appendString appends s as a JSON string on one line for any reader: what ends a
+// line for some is escaped too.
+func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
+	from := len(dst)
+	dst = jsonl.AppendQuote(dst, s)
+	if bytes.Contains(dst[from:], []byte("\xe2\x80")) || bytes.Contains(dst[from:], []byte("\u0085")) {
+		return append(dst[:from], bytes.Clone(jsonl.Clean(dst[from:]))...)
 	}
-	return append(append(dst, s[start:]...), '"')
-}
-
-// plainText returns the index of the next byte from i on that a JSON string may
-// not hold as it is or that begins a longer rune; len(s) if there is none. It
-// looks at eight bytes at a time.
-func plainText(s string, i int) int {
-	for ; i+8 <= len(s); i += 8 {
-		x := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		q, e := x^quotes, x^slashes
-		if hit := ((q-lowBits)&^q | (e-lowBits)&^e | (x-blankBits)&^x | x) & highBits; hit != 0 {
-			return i + bits.TrailingZeros64(hit)>>3
-		}
-	}
-	for i < len(s) && ' ' <= s[i] && s[i] < utf8.RuneSelf && s[i] != '"' && s[i] != '\\' {
-		i++
-	}
-	return i
+	return dst
 }

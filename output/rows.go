@@ -83,7 +83,7 @@ func (v *view) measure() error {
 	switch err := head.read(tail); {
 	case err == nil:
 		v.size = size
-	case !errors.Is(err, errNotObject):
+	case !isBroken(err):
 		return rowError(v.file, v.path, v.size, err)
 	case v.size == 0 && !couldBeRow(tail):
 		return &ForeignError{Path: v.path, Line: 1, Cause: "its only line is no row"}

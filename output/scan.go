@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"llmbatch/input/jsonl"
 )
 
 // sectionSize of a file is what one goroutine scans at a time.
@@ -77,7 +79,7 @@ func rowError(f io.ReaderAt, path string, offset int64, err error) error {
 	if cause, ok := errors.AsType[foreignError](err); ok {
 		return &ForeignError{Path: path, Line: lineNumber(f, offset), Cause: string(cause)}
 	}
-	if errors.Is(err, errNotObject) {
+	if isBroken(err) {
 		return &BrokenRowError{Path: path, Line: lineNumber(f, offset), Offset: offset, Cause: err.Error()}
 	}
 	return err
@@ -152,7 +154,7 @@ func (s *scanner) row(line []byte, offset int64) (entry, error) {
 	}
 	code, _ := statusCode(h.status)
 	if h.key != nil && s.salt == "" { // its sections ascend: the first is the first
-		if salt, _, ok := strings.Cut(text(h.key), "-"); ok {
+		if salt, _, ok := strings.Cut(jsonl.Text(h.key), "-"); ok {
 			s.salt, s.saltAt = salt, offset
 		}
 	}
@@ -165,18 +167,29 @@ type rowHead struct {
 	status Status
 	hash   uint64
 	key    []byte // idempotency_key as written, nil if there is none
-
-	member func(key, value []byte) // take, bound once
 }
 
 // read checks the whole line and fills h.
 func (h *rowHead) read(line []byte) error {
-	if h.member == nil {
-		h.member = h.take
+	*h = rowHead{}
+	w := jsonl.Members(line)
+	for w.Next() {
+		switch string(w.Name) {
+		case "id":
+			h.id = nil
+			if isID(w.Value) {
+				h.id = w.Value
+			}
+		case "status":
+			h.status = readStatus(w.Value)
+		case "request_hash":
+			h.hash = hashOf(bytes.Trim(w.Value, `"`))
+		case "idempotency_key":
+			h.key = w.Value
+		}
 	}
-	h.id, h.status, h.hash, h.key = nil, "", 0, nil
-	if !walkObject(line, h.member) {
-		return errNotObject
+	if err := wholeObject(&w); err != nil {
+		return err
 	}
 	if h.id == nil {
 		return foreignError("a row has no id")
@@ -185,22 +198,6 @@ func (h *rowHead) read(line []byte) error {
 		return foreignError("a row has no status, or an unknown one")
 	}
 	return nil
-}
-
-func (h *rowHead) take(key, value []byte) {
-	switch string(memberName(key)) {
-	case "id":
-		h.id = nil
-		if isID(value) {
-			h.id = value
-		}
-	case "status":
-		h.status = readStatus(value)
-	case "request_hash":
-		h.hash = hashOf(bytes.Trim(value, `"`))
-	case "idempotency_key":
-		h.key = value
-	}
 }
 
 // readStatus returns a known status, or "".
@@ -217,7 +214,7 @@ func readStatus(value []byte) Status {
 	case `"waiting"`:
 		return Waiting
 	}
-	s := Status(text(value))
+	s := Status(jsonl.Text(value))
 	if _, known := statusCode(s); !known {
 		return ""
 	}
