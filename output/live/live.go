@@ -123,7 +123,7 @@ func (d *Display) run(interval time.Duration) {
 	if d.mode == Log { // rates need a first sample
 		s := d.snapshot()
 		d.mu.Lock()
-		d.rates.add(s)
+		d.rates.add(s, time.Now())
 		d.mu.Unlock()
 	}
 	for {
@@ -192,7 +192,7 @@ func sameWork(a, b Status) bool {
 
 // logLine is the line of the Log mode with its end. d.mu is held.
 func (d *Display) logLine(s Status) []byte {
-	d.rates.add(s)
+	d.rates.add(s, time.Now())
 	line := plainLine
 	if d.json {
 		line = jsonLine
@@ -206,7 +206,7 @@ func (d *Display) draw() {
 	width := d.width()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.rates.add(s)
+	d.rates.add(s, time.Now())
 	line := barLine(s, &d.rates, width, time.Now())
 	if line == d.line {
 		return

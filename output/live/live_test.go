@@ -121,7 +121,7 @@ func TestLogModeIsALineEachInterval(t *testing.T) {
 		d.Stop()
 		lines := strings.Split(out.String(), "\n")
 		for i, want := range []string{
-			"progress: 300/1200 done, 300 ok, 0 failed, 0 gave up, 0 waiting, 4/8 in flight, 429s 0, 70 tokens/s, ETA 1m30s",
+			"progress: 300/1200 done, 300 ok, 0 failed, 0 gave up, 0 waiting, 4 at once (limit 8), 429s 0, 70 tokens/s, ETA 1m30s",
 			"progress: 600/1200 done,", "progress: 900/1200 done,", "progress: 910/1200 done,", "",
 		} {
 			if i >= len(lines) || !strings.Contains(lines[i], want) {

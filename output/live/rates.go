@@ -4,9 +4,10 @@ import "time"
 
 // window is how far back a rate looks: long enough to be calm, short enough to
 // follow a limit that grows.
-const window = time.Minute
+const window = 30 * time.Second
 
-// rates remembers the last minute of a run. The zero value is ready.
+// rates remembers the last half minute of a run, from the end of its last pause on.
+// The zero value is ready.
 type rates struct {
 	past []sample // oldest first, at most one a second
 }
@@ -18,7 +19,10 @@ type sample struct {
 }
 
 // add takes the state at a moment of the run.
-func (r *rates) add(s Status) {
+func (r *rates) add(s Status, at time.Time) {
+	if s.paused(at) {
+		r.past = r.past[:0]
+	}
 	// Not Done: it leaps over what an earlier run did.
 	now := sample{s.Elapsed, s.OK + s.Failed + s.GaveUp, s.OutputTokens}
 	n := len(r.past)
@@ -37,7 +41,7 @@ func (r *rates) add(s Status) {
 	r.past = append(r.past[:0], r.past[old:]...)
 }
 
-// tokens is output tokens a second over the last minute.
+// tokens is output tokens a second over the last half minute.
 func (r *rates) tokens() int64 {
 	if len(r.past) < 2 {
 		return 0
@@ -49,10 +53,10 @@ func (r *rates) tokens() int64 {
 	return int64(float64(b.tokens-a.tokens)/(b.at-a.at).Seconds() + 0.5)
 }
 
-// eta is how long the rest takes at the rate of the last minute, behind a gate
-// that is shut; ok is false while nothing finished or the length is not known.
+// eta is how long the rest takes at the recent rate; ok is false in a pause, while
+// nothing finished, or if the length is not known.
 func (r *rates) eta(s Status, now time.Time) (d time.Duration, ok bool) {
-	if s.Total < 0 || s.Done >= s.Total || len(r.past) < 2 {
+	if s.paused(now) || s.Total < 0 || s.Done >= s.Total || len(r.past) < 2 {
 		return 0, false
 	}
 	a, b := r.past[0], r.past[len(r.past)-1]
@@ -64,9 +68,5 @@ func (r *rates) eta(s Status, now time.Time) (d time.Duration, ok bool) {
 	if left > float64(1000*time.Hour) {
 		return 0, false
 	}
-	d = time.Duration(left)
-	if s.gated(now) {
-		d += s.Gate.Sub(now)
-	}
-	return d, true
+	return time.Duration(left), true
 }

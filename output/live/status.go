@@ -23,7 +23,7 @@ type Status struct {
 	GaveUp   int
 	Waiting  int // between two attempts, or for a gate
 	InFlight int // requests on the wire
-	Limit    int // requests that may be on the wire now, over all lanes
+	Limit    int // requests that may be on the wire now, over all models
 	// Throttled counts answers that said "too many requests" (429).
 	Throttled    int64
 	Requests     int64 // requests sent
@@ -31,16 +31,20 @@ type Status struct {
 	InputTokens  int64
 	Cost         float64 // in the unit of the prices
 	HasCost      bool    // false: no prices are known
-	// Gate is until when nothing is launched, GateReason why; a time in the past: open.
+	// Gate is until when nothing is launched, a time in the past: open. GateReason says
+	// why, in a word that may stand alone before a colon: "429: too many requests".
 	Gate       time.Time
 	GateReason string
-	Lanes      int           // lanes in use; more than 1 is shown
+	Lanes      int           // models in use; more than 1 is shown
 	Elapsed    time.Duration // since the run began
 	Note       string        // a word on what the run is doing now: "stopping", …
 }
 
 // gated tells whether the gate is shut now.
 func (s Status) gated(now time.Time) bool { return s.Gate.After(now) }
+
+// paused tells whether it is for so long that rates stand still.
+func (s Status) paused(now time.Time) bool { return s.Gate.Sub(now) > 3*time.Second }
 
 // segment is one figure of the line.
 type segment struct {
@@ -88,12 +92,12 @@ func segments(s Status, r *rates, now time.Time) []segment {
 	if s.gated(now) {
 		segs = append(segs, gate(s, now))
 	}
-	fly := fmt.Sprintf("%s/%s", number(int64(s.InFlight)), number(int64(s.Limit)))
+	flight, limit := number(int64(s.InFlight)), number(int64(s.Limit))
 	segs = append(segs,
 		count("ok", "ok", s.OK, rankOK),
 		count("failed", "fail", s.Failed+s.GaveUp, rankFailed),
 		count("waiting", "wait", s.Waiting, rankWaiting),
-		segment{long: "in flight " + fly, short: "fly " + fly, rank: rankFlight},
+		segment{long: "at once " + flight + " (limit " + limit + ")", short: "now " + flight + "/" + limit, rank: rankFlight},
 		count("429s", "429s", s.Throttled, rankThrottled))
 	tokens := segment{long: number(r.tokens()) + " tokens/s", short: brief(r.tokens()) + " t/s", rank: rankTokens}
 	if r.tokens() == 0 {
@@ -104,7 +108,7 @@ func segments(s Status, r *rates, now time.Time) []segment {
 		segs = append(segs, segment{long: "cost " + money(s.Cost), short: money(s.Cost), rank: rankCost})
 	}
 	if s.Lanes > 1 {
-		lanes := number(int64(s.Lanes)) + " lanes"
+		lanes := number(int64(s.Lanes)) + " models"
 		segs = append(segs, segment{long: lanes, short: lanes, rank: rankLanes})
 	}
 	if eta, ok := r.eta(s, now); ok {
@@ -113,24 +117,25 @@ func segments(s Status, r *rates, now time.Time) []segment {
 	return segs
 }
 
-// gate says until when nothing is sent and why; the day as soon as the hour
-// alone could be taken for another day's.
+// gate says why nothing is sent and when the next request goes: the time that is
+// left, the clock's where that is more than half a day.
 func gate(s Status, now time.Time) segment {
-	layout, brief := "15:04:05", "15:04"
-	switch far := s.Gate.Sub(now); {
-	case far > 6*24*time.Hour:
-		layout, brief = "Jan 2 15:04", "Jan 2 15:04"
-	case far > 12*time.Hour:
-		layout, brief = "Mon 15:04", "Mon 15:04"
+	next := "next try in " + duration(s.Gate.Sub(now))
+	brief := "in " + coarse(s.Gate.Sub(now))
+	if far := s.Gate.Sub(now); far > 12*time.Hour {
+		layout := "Mon 15:04"
+		if far > 6*24*time.Hour {
+			layout = "Jan 2 15:04"
+		}
+		next, brief = "next try "+s.Gate.In(now.Location()).Format(layout), s.Gate.In(now.Location()).Format(layout)
 	}
-	at := s.Gate.In(now.Location())
-	seg := segment{long: "paused until " + at.Format(layout), short: "until " + at.Format(brief), rank: rankGate}
-	if why := plain.Line(s.GateReason); why != "" {
-		seg.more = seg.short + " " + why
-		seg.long += " (" + plain.Clip(why, 40) + ")"
-		seg.short += " " + plain.Clip(why, 10)
+	why := plain.Line(s.GateReason)
+	if why == "" {
+		return segment{long: "paused, " + next, short: next, rank: rankGate}
 	}
-	return seg
+	word, _, _ := strings.Cut(why, ":")
+	word = plain.Clip(word, 12)
+	return segment{long: plain.Clip(why, 44) + ", " + next, short: word + ": " + brief, rank: rankGate}
 }
 
 // The bar's width in columns: below the least it says nothing, above the most it
@@ -241,13 +246,13 @@ func plainLine(s Status, r *rates, now time.Time) string {
 	if s.Total >= 0 {
 		fmt.Fprintf(&b, "/%d", s.Total)
 	}
-	fmt.Fprintf(&b, " done, %d ok, %d failed, %d gave up, %d waiting, %d/%d in flight, 429s %d, %s tokens/s",
+	fmt.Fprintf(&b, " done, %d ok, %d failed, %d gave up, %d waiting, %d at once (limit %d), 429s %d, %s tokens/s",
 		s.OK, s.Failed, s.GaveUp, s.Waiting, s.InFlight, s.Limit, s.Throttled, number(r.tokens()))
 	if s.HasCost {
 		b.WriteString(", cost " + money(s.Cost))
 	}
 	if s.Lanes > 1 {
-		fmt.Fprintf(&b, ", %d lanes", s.Lanes)
+		fmt.Fprintf(&b, ", %d models", s.Lanes)
 	}
 	if eta, ok := r.eta(s, now); ok {
 		b.WriteString(", ETA " + duration(eta))

@@ -78,8 +78,8 @@ func states() []struct {
 
 func ratesOf(past, now Status) *rates {
 	var r rates
-	r.add(past)
-	r.add(now)
+	r.add(past, noon)
+	r.add(now, noon)
 	return &r
 }
 
@@ -125,7 +125,7 @@ func TestBarLineFits(t *testing.T) {
 func TestEightyColumnsHoldAll(t *testing.T) {
 	s := states()[2]
 	line := barLine(s.now, ratesOf(s.past, s.now), 80, noon)
-	for _, want := range []string{"420/1000", "ok 400", "fail 20", "wait 12", "fly 8/16", "429s 37", "167 t/s", "1.23", "ETA 15m", "42%"} {
+	for _, want := range []string{"420/1000", "ok 400", "fail 20", "wait 12", "now 8/16", "429s 37", "167 t/s", "1.23", "ETA 15m", "42%"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("got %q, want %q in it", line, want)
 		}
@@ -153,15 +153,16 @@ func TestETA(t *testing.T) {
 		{"nothing finished", []Status{at(0, 10), at(1, 10)}, at(2, 10), 0, false},
 		{"done", []Status{at(0, 0)}, at(1, 100), 0, false},
 		{"unknown length", []Status{at(0, 0)}, pipe, 0, false},
-		{"behind a gate", []Status{at(1, 10)}, gated, time.Hour + 8*time.Minute, true},
+		{"in a pause", []Status{at(1, 10)}, gated, 0, false},
+		{"after a pause", []Status{at(0, 0), at(1, 10), gated, at(62, 20)}, at(63, 30), 7 * time.Minute, true},
 		{"skipped at once", []Status{at(0, 0)}, Status{Total: 100, Done: 60, OK: 10, Elapsed: time.Minute}, 4 * time.Minute, true},
 		{"a new run", []Status{at(9, 90)}, at(1, 10), 0, false},
 	} {
 		var r rates
 		for _, s := range c.past {
-			r.add(s)
+			r.add(s, noon)
 		}
-		r.add(c.now)
+		r.add(c.now, noon)
 		if got, ok := r.eta(c.now, noon); got != c.want || ok != c.ok {
 			t.Errorf("%s: got %v, %t, want %v, %t", c.name, got, ok, c.want, c.ok)
 		}
@@ -172,7 +173,7 @@ func TestETA(t *testing.T) {
 func TestRatesAreBounded(t *testing.T) {
 	var r rates
 	for i := range 100_000 {
-		r.add(Status{Elapsed: time.Duration(i) * 50 * time.Millisecond, Done: i, OutputTokens: int64(i)})
+		r.add(Status{Elapsed: time.Duration(i) * 50 * time.Millisecond, Done: i, OutputTokens: int64(i)}, noon)
 	}
 	if len(r.past) > 70 {
 		t.Errorf("got %d samples, want at most 70", len(r.past))

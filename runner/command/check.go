@@ -80,10 +80,10 @@ func (s *session) compare(it *input.Item, hash uint64) error {
 	if ok {
 		f.old[row.Status]++
 	}
-	done := ok && (row.Status == output.OK || row.Status == output.Failed && !s.o.retryFailed)
+	done := ok && s.isDone(row)
 	if done && row.Hash != 0 && hash != 0 && row.Hash != hash {
 		if f.changes++; len(f.changed) < mostNamed {
-			f.changed = append(f.changed, fmt.Sprintf("%s:%d: id %s is done, with another request", s.in.Name(), it.Line, it.ID))
+			f.changed = append(f.changed, fmt.Sprintf("%s:%d: %s already has an answer, but its line (or --model, --system) has changed", s.in.Name(), it.Line, it.ID))
 		}
 		done = s.o.onChanged != "rerun"
 	}
@@ -105,6 +105,11 @@ func (s *session) compare(it *input.Item, hash uint64) error {
 		f.lanes[strings.Clone(lane)] = true
 	}
 	return nil
+}
+
+// isDone says that an item with this row needs no work.
+func (s *session) isDone(row output.Row) bool {
+	return !s.o.rerun && (row.Status == output.OK || row.Status == output.Failed && !s.o.retryFailed)
 }
 
 // compareFamily is the provider of a good line. Settings that are for one provider
@@ -135,9 +140,8 @@ func (s *session) changedError() error {
 	if more := s.found.changes - len(s.found.changed); more > 0 {
 		msg += fmt.Sprintf("\n… and %d more", more)
 	}
-	return usagef("%s changed since the results in %s; nothing was sent:\n%s", plural(s.found.changes, "request has", "requests have"), s.out, msg).
-		hint("a request is the line with --model, --system and the like").
-		hint("run them again with --on-changed rerun, start over with --fresh, or choose another file with -o FILE")
+	return usagef("%s changed since the answers in %s; nothing was sent:\n%s", plural(s.found.changes, "line has", "lines have"), s.out, msg).
+		hint("--on-changed rerun asks for these again, --fresh starts over, -o FILE keeps both")
 }
 
 // nothing says why there is no item at all.

@@ -116,7 +116,8 @@ func TestPromisedFlags(t *testing.T) {
 		print-config help-all
 		start-concurrency aimd-increase aimd-decrease idle-timeout on-long-wait drain on-cut continue-style on-changed shard
 		ordered skip-invalid only-ids no-fail-fast auth-header idempotency-header seed mock-scenario metrics-addr
-		metrics-textfile log-format price-cache-read price-cache-write`)
+		metrics-textfile log-format price-cache-read price-cache-write
+		prices params system-file rerun very-verbose`)
 	got := flagNames(runFlags(&options{}))
 	slices.Sort(got)
 	slices.Sort(promised)
@@ -124,7 +125,7 @@ func TestPromisedFlags(t *testing.T) {
 		t.Errorf("got flags %v, want %v", got, promised)
 	}
 	cmd := runCommand(&env{})
-	for alias, name := range map[string]string{"o": "out", "t": "template", "q": "quiet", "v": "verbose"} {
+	for alias, name := range map[string]string{"o": "out", "t": "template", "q": "quiet", "v": "verbose", "vv": "very-verbose"} {
 		if f := lookup(cmd, alias); f == nil || f.Names()[0] != name {
 			t.Errorf("-%s: got %v, want --%s", alias, f, name)
 		}
@@ -175,7 +176,7 @@ func TestMan(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	for shell, has := range map[string]string{"bash": "complete -o", "zsh": "#compdef llmbatch", "fish": "complete -c llmbatch"} {
+	for shell, has := range map[string]string{"bash": "complete -F", "zsh": "#compdef llmbatch", "fish": "complete -c llmbatch -f"} {
 		code, out, _ := world{}.call("completion", shell)
 		want(t, code, out, 0, has)
 		if strings.Contains(out, "`") {
@@ -186,12 +187,18 @@ func TestCompletion(t *testing.T) {
 	want(t, code, errs, exitUsage, `no completion for "tcsh"`, "bash, zsh and fish")
 
 	for _, c := range []struct{ typed, has, hasNot string }{
-		{"", "run\n", "--"},
-		{"ru", "run\n", "--"},
-		{"run --max", "--max-errors\n", "run\n"},
+		{"", "run\trun every prompt", "\n--"},
+		{"ru", "run\t", "\n--"},
+		{"run --max", "--max-errors\tmost attempts", "\nrun\t"},
 		{"run --provider ", "mock\n", "--"},
-		{"run x --progress ", "none\n", "--"},
-		{"completion ", "fish\n", "--"},
+		{"run x --progress ", "none\n", ":files"},
+		{"run ", ":files\n", "--"},
+		{"report ", ":files\n", "--"},
+		{"run --config ", ":files\n", "--"},
+		{"run --limit ", "", ":"},
+		{"mock ", "", ":"},
+		{"mock --scenario ", "drop\t", ":files"},
+		{"completion ", "fish\n", ":files"},
 	} {
 		args := append(strings.Split(c.typed, " "), completionFlag)
 		code, out, errs := world{}.call(args...)

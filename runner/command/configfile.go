@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,14 +30,13 @@ func fromFile(c *cli.Context, o *options) error {
 	}
 	file := o.config
 	known := slices.DeleteFunc(settingNames(c.Command.Flags), func(n string) bool { return n == "config" || n == "json" })
-	known = append(known, "prices")
 	seen := map[string]int{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
 		if err := knownKey(file, key, known, seen); err != nil {
 			return err
 		}
-		if key.Value == "prices" {
+		if key.Value == "prices" && resolve(value).Kind != yaml.ScalarNode { // else the name of a file, as with --prices
 			if o.prices, err = readPrices(file, value); err != nil {
 				return err
 			}
@@ -100,6 +100,17 @@ func knownKey(file string, key *yaml.Node, known []string, seen map[string]int) 
 // flag's parser.
 func setFromNode(c *cli.Context, file, name string, value *yaml.Node) error {
 	value = resolve(value)
+	if name == "params" && value.Kind == yaml.MappingNode { // written as YAML, sent as JSON
+		var params map[string]any
+		if err := value.Decode(&params); err != nil {
+			return usagef("%s:%d: params: %w", file, value.Line, err)
+		}
+		text, err := json.Marshal(params)
+		if err != nil {
+			return usagef("%s:%d: params: %w", file, value.Line, err)
+		}
+		return setFlag(c, file, name, string(text))
+	}
 	values := []*yaml.Node{value}
 	if value.Kind == yaml.SequenceNode && repeatable(lookup(c.Command, name)) {
 		values = value.Content
@@ -125,6 +136,60 @@ func resolve(n *yaml.Node) *yaml.Node {
 		return n.Alias
 	}
 	return n
+}
+
+// pricesFrom reads a file of --prices: a mapping like the prices section, or the JSON
+// that LiteLLM publishes, whose prices are for one token.
+func pricesFrom(file string) (map[string]runner.Price, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usagef("--prices: %w", err)
+	}
+	prices := map[string]runner.Price{}
+	var models map[string]json.RawMessage
+	if json.Unmarshal(data, &models) == nil {
+		for name, raw := range models {
+			if p, ok := liteLLMPrice(raw); ok {
+				prices[name] = p
+			}
+		}
+	}
+	if len(prices) > 0 {
+		return prices, nil
+	}
+	root, err := readYAML(file)
+	if err != nil {
+		return nil, err
+	}
+	if root != nil && len(root.Content) == 2 && root.Content[0].Value == "prices" { // the section with its name
+		root = resolve(root.Content[1])
+	}
+	if root == nil {
+		return nil, usagef("--prices: %s holds no prices", file)
+	}
+	return readPrices(file, root)
+}
+
+// liteLLMPrice reads a model of LiteLLM's list; ok is false where it has no price.
+func liteLLMPrice(raw json.RawMessage) (p runner.Price, ok bool) {
+	var m struct {
+		Input      *float64 `json:"input_cost_per_token"`
+		Output     *float64 `json:"output_cost_per_token"`
+		CacheRead  *float64 `json:"cache_read_input_token_cost"`
+		CacheWrite *float64 `json:"cache_creation_input_token_cost"`
+	}
+	if json.Unmarshal(raw, &m) != nil || m.Input == nil && m.Output == nil {
+		return p, false
+	}
+	million := func(p *float64, other float64) float64 {
+		if p == nil {
+			return other
+		}
+		return *p * 1e6
+	}
+	p = runner.Price{Input: million(m.Input, 0), Output: million(m.Output, 0)}
+	p.CacheRead, p.CacheWrite = million(m.CacheRead, p.Input), million(m.CacheWrite, p.Input)
+	return p, true
 }
 
 // readPrices reads the prices section: models to mappings of input, output,
@@ -218,7 +283,7 @@ func printConfig(w io.Writer, c *cli.Context, o *options) error {
 	for _, f := range inGroups(c.Command.Flags) {
 		name := f.Names()[0]
 		from, ok := o.from[name]
-		if !ok || name == "config" {
+		if !ok || name == "config" || name == "prices" && len(o.prices) > 0 {
 			continue
 		}
 		comment := ""
@@ -233,7 +298,7 @@ func printConfig(w io.Writer, c *cli.Context, o *options) error {
 	for _, model := range slices.Sorted(maps.Keys(o.prices)) {
 		p := o.prices[model]
 		fmt.Fprintf(w, "  %s: {input: %g, output: %g, cache-read: %g, cache-write: %g}  # %s\n",
-			quoteYAML(model), p.Input, p.Output, p.CacheRead, p.CacheWrite, o.config)
+			quoteYAML(model), p.Input, p.Output, p.CacheRead, p.CacheWrite, orElse(o.pricesFile, o.config))
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func TestCompleteFileIsNotTouched(t *testing.T) {
 	for _, flags := range []string{"", "--ordered", "--retry-failed", "--on-changed rerun", "--limit 5", "--stream", "--budget 1h", "--temperature 0.5 --on-changed error"} {
 		code, said = s.run("ok", strings.Fields(flags)...)
 		if strings.Contains(flags, "temperature") {
-			s.expect(code, said, 2, "20 requests have changed")
+			s.expect(code, said, 2, "20 lines have changed")
 		} else {
 			s.expect(code, said, 0)
 		}

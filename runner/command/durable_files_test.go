@@ -194,19 +194,19 @@ func TestInputChanged(t *testing.T) {
 	}{
 		{"same", a + b, a + b, "", 0, []string{"nothing to do"}, "", 2},
 		{"row inserted", a + b, c + a + b, "", 0, []string{"1 ok", "2 done before"}, "3", 3},
-		{"row removed", a + b, b, "", 0, []string{"1 row is in", "of no item of", "kept"}, "", 2},
+		{"row removed", a + b, b, "", 0, []string{"1 answer belongs to", "no longer in", "kept"}, "", 2},
 		{"reordered", a + b + c, c + a + b, "", 0, []string{"nothing to do"}, "", 3},
-		{"edited", a + b, a + `{"id":"b","prompt":"other"}`, "", 2, []string{"1 request has changed", ":2: id \"b\" is done", "--on-changed rerun"}, "", 2},
+		{"edited", a + b, a + `{"id":"b","prompt":"other"}`, "", 2, []string{"1 line has changed", ":2: \"b\" already has an answer", "--on-changed rerun"}, "", 2},
 		{"edited, rerun", a + b, a + `{"id":"b","prompt":"other"}`, "--on-changed rerun", 0, []string{"1 ok", "1 done before"}, "other", 2},
-		{"ids swapped", a + b, `{"id":"b","prompt":"1"}{"id":"a","prompt":"2"}`, "", 2, []string{"2 requests have changed"}, "", 2},
+		{"ids swapped", a + b, `{"id":"b","prompt":"1"}{"id":"a","prompt":"2"}`, "", 2, []string{"2 lines have changed"}, "", 2},
 		{"only metadata", a, `{"id":"a","prompt":"1","metadata":{"k":1}}`, "", 0, []string{"nothing to do"}, "", 1},
-		{"another input", a + b, `{"id":"d","prompt":"4"}`, "", 0, []string{"none of the 2 rows in", "kept"}, "4", 3},
+		{"another input", a + b, `{"id":"d","prompt":"4"}`, "", 0, []string{"none of the 2 answers in", "kept"}, "4", 3},
 		{"id repeated", a, a + `{"id":"a","prompt":"2"}`, "", 2, []string{":2:", "nothing was sent"}, "", 1},
 		{"1 and \"1\"", a, `{"id":1,"prompt":"2"}{"id":"1","prompt":"2"}`, "", 2, []string{":2:", "nothing was sent"}, "", 1},
 		{"without ids, inserted", x + y, z + x + y, "", 0, []string{"1 ok"}, "3", 3},
 		{"without ids, repeated", x + y, x + x + y, "", 0, []string{"1 ok"}, "1", 3}, // C29
-		{"without ids, edited", x + y, x + z, "", 0, []string{"1 row is in", "of no item of"}, "3", 3},
-		{"model changed", a + b, a + b, "--model other", 2, []string{"2 requests have changed", "--model"}, "", 2},
+		{"without ids, edited", x + y, x + z, "", 0, []string{"1 answer belongs to", "no longer in"}, "3", 3},
+		{"model changed", a + b, a + b, "--model other", 2, []string{"2 lines have changed", "--model"}, "", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -247,7 +247,7 @@ func TestInputChangedInAPipe(t *testing.T) {
 	edited := strings.Replace(content(s.in), "say 1", "other", 1)
 	was := content(s.out)
 	p = s.launch(launch{stdin: strings.NewReader(edited)}, args...)
-	s.expect(p.code(), p.said.String(), 2, `:2: id "q1" is done, with another request`, "--on-changed rerun")
+	s.expect(p.code(), p.said.String(), 2, `:2: "q1" already has an answer`, "--on-changed rerun")
 	if content(s.out) != was || s.mock.Stats().Count != 3 {
 		t.Errorf("got %d requests, want 3, and the same bytes", s.mock.Stats().Count)
 	}

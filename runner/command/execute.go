@@ -160,7 +160,7 @@ func (x *execution) config() runner.Config {
 		Max: o.concurrency, Start: min(o.startConcurrency, o.concurrency), Fixed: o.fixed,
 		Increase: o.aimdIncrease, Decrease: o.aimdDecrease, RPM: o.rpm, TPM: o.tpm,
 	}
-	if o.verbose {
+	if o.verbose || o.debug {
 		c.Pacing.Log = func(ch pacing.Change) {
 			c.Log.Debug("limit", "from", ch.From, "to", ch.To, "reason", ch.Reason, "detail", ch.Detail)
 		}
@@ -202,8 +202,8 @@ func (x *execution) itemsToRun() iter.Seq2[*input.Item, error] {
 		for it, err := range x.items() {
 			if err == nil && x.changed(it) {
 				it, err = nil, &input.LineError{
-					File: x.in.Name(), Line: it.Line, Msg: fmt.Sprintf("id %s is done, with another request", it.ID),
-					Hint: "run it again with --on-changed rerun, start over with --fresh, or choose another file with -o FILE",
+					File: x.in.Name(), Line: it.Line, Msg: fmt.Sprintf("%s already has an answer, but its line (or --model, --system) has changed", it.ID),
+					Hint: "--on-changed rerun asks for it again, --fresh starts over, -o FILE keeps both",
 				}
 			}
 			if !yield(it, err) || err != nil {
@@ -216,8 +216,7 @@ func (x *execution) itemsToRun() iter.Seq2[*input.Item, error] {
 // changed says whether an item is done with another request.
 func (x *execution) changed(it *input.Item) bool {
 	row, ok := x.old(it.Key)
-	done := ok && (row.Status == output.OK || row.Status == output.Failed && !x.o.retryFailed)
-	if !done || it.Bad != nil || row.Hash == 0 {
+	if !ok || !x.isDone(row) || it.Bad != nil || row.Hash == 0 {
 		return false
 	}
 	hash, err := x.hash(it)
@@ -231,6 +230,16 @@ func (x *execution) sink(c *runner.Config) {
 		return
 	}
 	c.Write, c.Old, c.OldRow = x.orPrint(x.file.Write), x.file.Index().Lookup, x.file.Row
+	if x.o.rerun { // for the runner an answer that is asked for again is one that failed
+		c.RetryFailed = true
+		c.Old = func(key string) (output.Row, bool) {
+			row, ok := x.file.Index().Lookup(key)
+			if row.Status == output.OK {
+				row.Status = output.Failed
+			}
+			return row, ok
+		}
+	}
 }
 
 // orPrint prints the rows that nothing could keep.
@@ -282,10 +291,14 @@ func (x *execution) logger() *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	level := slog.LevelInfo
-	if x.o.verbose {
+	if x.o.debug {
 		level = slog.LevelDebug
 	}
-	return slog.New(live.Handler(x.display.Writer(), x.o.logFormat, level))
+	h := live.Handler(x.display.Writer(), x.o.logFormat, level)
+	if x.o.verbose {
+		h = sentences{h, func(text string) { x.say(x.display.Writer(), text) }}
+	}
+	return slog.New(h)
 }
 
 // onRow takes each final row into the figures.
@@ -328,7 +341,12 @@ func (x *execution) snapshot() live.Status {
 		Total: total, Done: done, OK: s.Rows[output.OK], Failed: s.Rows[output.Failed], GaveUp: s.Rows[output.GaveUp],
 		Waiting: s.Waiting, InFlight: s.InFlight, Limit: s.Limit, Throttled: s.Throttled, Requests: s.Requests,
 		InputTokens: s.Input, OutputTokens: s.Output, Cost: s.Cost, HasCost: x.o.hasPrices(),
-		Gate: s.Gate, GateReason: s.GateReason, Lanes: s.Lanes, Elapsed: x.e.now().Sub(x.started),
+		Lanes: s.Lanes, Elapsed: x.e.now().Sub(x.started),
+	}
+	if why := pauseWords(s.GateReason); why != "" || s.Gate.IsZero() {
+		l.Gate, l.GateReason = s.Gate, why
+	} else {
+		l.Note = x.o.pacing()
 	}
 	if s.Stopping && s.InFlight > 0 {
 		l.Note = "stopping"

@@ -189,9 +189,9 @@ func errText(err error) string {
 func (x *execution) left(rep runner.Report) string {
 	ok := rep.Rows[output.OK] + rep.Skipped[output.OK]
 	if x.in.Pipe() {
-		return fmt.Sprintf("; %d items have their answer", ok)
+		return "; " + plural(ok, "item has its answer", "items have their answer")
 	}
-	return fmt.Sprintf("; %d of %d items have their answer, %d do not", ok, x.found.items, max(0, x.found.items-ok))
+	return fmt.Sprintf("; %d of %s an answer", ok, plural(x.found.items, "item has", "items have"))
 }
 
 func (x *execution) rowsSentence(end ending) *failure {
@@ -200,7 +200,8 @@ func (x *execution) rowsSentence(end ending) *failure {
 	if x.out != "-" {
 		where = x.out
 	}
-	f := failf(exitRows, "%s no answer: see their rows in %s", plural(n, "item has", "items have"), where)
+	its := map[bool]string{true: "its row", false: "their rows"}[n == 1]
+	f := failf(exitRows, "%s no answer: see %s in %s", plural(n, "item has", "items have"), its, where)
 	if end.rep.Rows[output.GaveUp]+end.rep.Skipped[output.GaveUp]+end.pending > 0 {
 		f.hint("run the same command again to try those that gave up")
 	}

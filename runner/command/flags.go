@@ -31,6 +31,7 @@ type options struct {
 	apiKeyFile                       string
 	header                           list
 	model, temperature, system       string
+	systemFile, params, pricesFile   string
 	maxTokens, concurrency           int
 	fixed, stream                    bool
 	rpm, tpm                         float64
@@ -43,7 +44,8 @@ type options struct {
 	limit                            int
 	maxCost, priceInput, priceOutput float64
 	progress                         string
-	quiet, verbose                   bool
+	quiet, verbose, debug            bool
+	rerun                            bool
 	config                           string
 	printConfig                      bool
 	startConcurrency                 int
@@ -110,8 +112,10 @@ func apiFlags(o *options) []cli.Flag {
 
 		&cli.StringFlag{Category: groupBodies, Name: "model", Destination: &o.model, Usage: "`MODEL`: the model to ask"},
 		&cli.IntFlag{Category: groupBodies, Name: "max-tokens", Destination: &o.maxTokens, DefaultText: "none", Usage: "`N`: most output tokens an answer"},
-		&cli.StringFlag{Category: groupBodies, Name: "temperature", Destination: &o.temperature, Usage: "`T`: sampling temperature, for lines that are a prompt"},
-		&cli.StringFlag{Category: groupBodies, Name: "system", Destination: &o.system, Usage: "`TEXT`: system prompt, for lines that are a prompt"},
+		&cli.StringFlag{Category: groupBodies, Name: "temperature", Destination: &o.temperature, Usage: "`T`: sampling temperature"},
+		&cli.StringFlag{Category: groupBodies, Name: "system", Destination: &o.system, Usage: "`TEXT`: system prompt"},
+		&cli.StringFlag{Category: groupBodies, Name: "system-file", Destination: &o.systemFile, Usage: "`FILE`: holds the system prompt"},
+		&cli.StringFlag{Category: groupBodies, Name: "params", Destination: &o.params, Usage: "`JSON`: further members of the body, such as '{\"top_p\": 0.9}'; @FILE reads them"},
 	}
 }
 
@@ -138,6 +142,7 @@ func paceFlags(o *options) []cli.Flag {
 		&cli.DurationFlag{Category: groupTime, Hidden: true, Name: "drain", Value: 25 * time.Second, Destination: &o.drain, Usage: "`DURATION`: how long requests on the wire may finish when a run is stopped"},
 
 		&cli.Float64Flag{Category: groupMoney, Name: "max-cost", Destination: &o.maxCost, DefaultText: "none", Usage: "`MONEY`: launch nothing that would pass this, by estimate"},
+		&cli.StringFlag{Category: groupMoney, Name: "prices", Destination: &o.pricesFile, Usage: "`FILE`: prices by model: a map like prices in --config, or LiteLLM's JSON as it is"},
 		&cli.Float64Flag{Category: groupMoney, Name: "price-input", Destination: &o.priceInput, DefaultText: "none", Usage: "`MONEY`: per million input tokens"},
 		&cli.Float64Flag{Category: groupMoney, Name: "price-output", Destination: &o.priceOutput, DefaultText: "none", Usage: "`MONEY`: per million output tokens"},
 		&cli.Float64Flag{Category: groupMoney, Hidden: true, Name: "price-cache-read", Destination: &o.priceCacheRead, DefaultText: "--price-input", Usage: "`MONEY`: per million input tokens read from a cache"},
@@ -150,6 +155,7 @@ func otherFlags(o *options) []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Category: groupWhich, Name: "limit", Destination: &o.limit, DefaultText: "all", Usage: "`N`: only the first items that need work"},
 		&cli.BoolFlag{Category: groupWhich, Name: "retry-failed", Destination: &o.retryFailed, Usage: "also run items whose row says failed"},
+		&cli.BoolFlag{Category: groupWhich, Name: "rerun", Destination: &o.rerun, Usage: "with --only-ids: ask for these again although they are done"},
 		&cli.StringFlag{Category: groupWhich, Hidden: true, Name: "shard", Destination: &o.shard, Usage: "`I/N`: lines with index % n == i, from 0; auto reads SLURM_ARRAY_… or JOB_COMPLETION_INDEX"},
 		&cli.StringFlag{Category: groupWhich, Hidden: true, Name: "only-ids", Destination: &o.onlyIDs, Usage: "`FILE`: one id a line; no other items are run"},
 		&cli.BoolFlag{Category: groupWhich, Hidden: true, Name: "no-fail-fast", Destination: &o.noFailFast, Usage: "go on when the first ten items all fail for the same cause"},
@@ -157,7 +163,8 @@ func otherFlags(o *options) []cli.Flag {
 
 		&cli.StringFlag{Category: groupSeen, Name: "progress", Value: "auto", Destination: &o.progress, Usage: "`KIND`: bar, log (a line each 30 s), none; auto: bar on a terminal, else log"},
 		&cli.BoolFlag{Category: groupSeen, Name: "quiet", Aliases: []string{"q"}, Destination: &o.quiet, Usage: "print nothing at all on success"},
-		&cli.BoolFlag{Category: groupSeen, Name: "verbose", Aliases: []string{"v"}, Destination: &o.verbose, Usage: "log each attempt and each change of the limit, with its reason"},
+		&cli.BoolFlag{Category: groupSeen, Name: "verbose", Aliases: []string{"v"}, Destination: &o.verbose, Usage: "log failures and changes of the limit, a sentence each"},
+		&cli.BoolFlag{Category: groupSeen, Name: "very-verbose", Aliases: []string{"vv"}, Destination: &o.debug, Usage: "log each attempt and the state of the controller"},
 		&cli.StringFlag{Category: groupSeen, Hidden: true, Name: "log-format", Value: "text", Destination: &o.logFormat, Usage: "`KIND`: text or json, for the log"},
 		&cli.StringFlag{Category: groupSeen, Hidden: true, Name: "metrics-addr", Destination: &o.metricsAddr, Usage: "`ADDR`: serve Prometheus metrics there, such as 127.0.0.1:9464"},
 		&cli.StringFlag{Category: groupSeen, Hidden: true, Name: "metrics-textfile", Destination: &o.metricsTextfile, Usage: "`FILE`: keep the metrics there for node_exporter, rewritten each 15 s and at the end"},

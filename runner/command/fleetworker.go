@@ -137,7 +137,7 @@ func fleetWorkerCommand(e *env) *cli.Command {
 		&cli.GenericFlag{Category: groupAPI, Name: "allow-env", Value: &f.allowEnv, Usage: "`NAME`: the run's headers may have this variable; repeatable"},
 		&cli.StringFlag{Category: groupAPI, Name: "api-key-file", Destination: &o.apiKeyFile, DefaultText: "ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY", Usage: "`FILE`: holds the key"},
 		&cli.BoolFlag{Category: groupSeen, Name: "quiet", Aliases: []string{"q"}, Destination: &o.quiet, Usage: "print nothing at all on success"},
-		&cli.BoolFlag{Category: groupSeen, Name: "verbose", Aliases: []string{"v"}, Destination: &o.verbose, Usage: "log each attempt"},
+		&cli.BoolFlag{Category: groupSeen, Name: "verbose", Aliases: []string{"v"}, Destination: &o.debug, Usage: "log each attempt"},
 	)
 	return &cli.Command{
 		Name: "worker", Usage: "make a run's requests until it ends; wait for its start", Flags: flags,
@@ -180,7 +180,7 @@ func fleetWork(e *env, o *options, f *fleetOptions, ownDrain bool) error {
 	log := slog.New(slog.DiscardHandler)
 	if !o.quiet {
 		level := slog.LevelInfo
-		if o.verbose {
+		if o.debug {
 			level = slog.LevelDebug
 		}
 		log = slog.New(live.Handler(e.stderr, "text", level))

@@ -82,10 +82,7 @@ func newMetrics(status func() runner.Status) *metrics {
 }
 
 func (m *metrics) serve(addr string) error {
-	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" {
-		addr = net.JoinHostPort("127.0.0.1", port)
-	}
-	l, err := net.Listen("tcp", addr)
+	l, err := net.Listen("tcp", onLoopback(addr))
 	if err != nil {
 		return usagef("--metrics-addr: %w", err).hint("such as 127.0.0.1:9464")
 	}

@@ -138,7 +138,7 @@ func knownScenario(name string) error {
 }
 
 func serveMock(addr string, c mockapi.Config) (*mockServer, error) {
-	l, err := net.Listen("tcp", addr)
+	l, err := net.Listen("tcp", onLoopback(addr))
 	if err != nil {
 		return nil, usagef("mock: %w", err).hint("choose another address with --addr, such as 127.0.0.1:0 for a free port")
 	}
@@ -149,6 +149,15 @@ func serveMock(addr string, c mockapi.Config) (*mockServer, error) {
 	}
 	go m.server.Serve(l) // returns when closed
 	return m, nil
+}
+
+// onLoopback is addr, on the loopback interface where it names only a port: to be
+// open to the network has to be asked for (0.0.0.0:PORT).
+func onLoopback(addr string) string {
+	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return addr
 }
 
 func (m *mockServer) url() *url.URL {

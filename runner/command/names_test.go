@@ -22,13 +22,13 @@ func TestDefaultName(t *testing.T) {
 		{"prompts.jsonl", shard{0, 1}, false, "prompts.results.jsonl"},
 		{"a/b.c/prompts.jsonl.gz", shard{}, false, "a/b.c/prompts.results.jsonl"},
 		{"prompts.JSONL.zst", shard{}, false, "prompts.results.jsonl"},
-		{"prompts.csv", shard{}, false, "prompts.results.jsonl"},
-		{"prompts.csv.gz", shard{}, false, "prompts.results.jsonl"},
-		{"prompts.v2.ndjson", shard{}, false, "prompts.v2.results.jsonl"},
+		{"prompts.csv", shard{}, false, "prompts.csv.results.jsonl"},
+		{"prompts.csv.gz", shard{3, 16}, true, "prompts.csv.3-of-16.mock.jsonl"},
+		{"prompts.v2.ndjson", shard{}, false, "prompts.v2.ndjson.results.jsonl"},
 		{"prompts", shard{}, false, "prompts.results.jsonl"},
 		{"prompts.dat", shard{}, false, "prompts.dat.results.jsonl"},
 		{".jsonl", shard{}, false, ".jsonl.results.jsonl"},
-		{"/p.txt", shard{}, false, "/p.results.jsonl"},
+		{"/p.txt", shard{}, false, "/p.txt.results.jsonl"},
 	} {
 		if got := defaultName(c.prompts, c.shard, c.mock); got != c.want {
 			t.Errorf("%s %v %v: got %s, want %s", c.prompts, c.shard, c.mock, got, c.want)

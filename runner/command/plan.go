@@ -47,6 +47,7 @@ type plan struct {
 	ItemSeconds float64  `json:"worst_case_item_seconds"` // 0: no bound
 	RunSeconds  float64  `json:"expected_run_seconds"`
 	BoundBy     string   `json:"expected_bound_by"`
+	Filled      string   `json:"filled,omitempty"` // how many lines each flag filled
 	Notes       []string `json:"notes,omitempty"`
 
 	lengths []int
@@ -162,18 +163,25 @@ func (p *plan) estimate(s *session) {
 	}
 	p.ItemSeconds = worst.Seconds()
 	rounds := (len(p.lengths) + o.concurrency - 1) / o.concurrency
-	p.bound(float64(rounds)*assumedAnswer.Seconds(), fmt.Sprintf("--concurrency %d, if an answer takes %s", o.concurrency, assumedAnswer))
+	p.bound(float64(rounds)*assumedAnswer.Seconds(), fmt.Sprintf("%d at once, if an answer takes %s (--concurrency)", o.concurrency, assumedAnswer))
 	if o.rpm > 0 {
-		p.bound(float64(len(p.lengths))/o.rpm*60, fmt.Sprintf("--rpm %g", o.rpm))
+		p.bound(float64(len(p.lengths))/o.rpm*60, fmt.Sprintf("%g requests a minute (--rpm)", o.rpm))
 	}
 	if o.tpm > 0 {
-		p.bound(float64(p.InputTokens+p.OutputTokens)/o.tpm*60, fmt.Sprintf("--tpm %g", o.tpm))
+		p.bound(float64(p.InputTokens+p.OutputTokens)/o.tpm*60, fmt.Sprintf("%g tokens a minute (--tpm)", o.tpm))
 	}
 	if o.budget > 0 && p.RunSeconds > o.budget.Seconds() {
 		p.note("the run's time, " + shortDuration(o.budget) + ", may end first; the next run continues")
 	}
 	if o.maxCost > 0 && p.Cost > o.maxCost {
 		p.note(fmt.Sprintf("the estimate passes --max-cost %g: the run would stop before the end", o.maxCost))
+	}
+	said, warnings := s.fillNotes()
+	if p.Filled = said; said != "" {
+		p.note("filled from the flags: " + said)
+	}
+	for _, w := range warnings {
+		p.note(w)
 	}
 	if p.NoMaxTokens > 0 {
 		p.note(plural(p.NoMaxTokens, "item has", "items have") + " no max_tokens: their output is in no estimate")
@@ -223,8 +231,8 @@ func (p *plan) write(w io.Writer) {
 		line("model", "%s %s: %d to do of %s", m.Provider, m.Model, m.ToDo, plural(m.Items, "item", "items"))
 	}
 	if len(p.lengths) > 0 {
-		line("body bytes", "p50 %d, p95 %d, max %d", p.BodyBytes.P50, p.BodyBytes.P95, p.BodyBytes.Max)
-		line("tokens", "about %d in (bytes / %d), at most %d out", p.InputTokens, bytesPerToken, p.OutputTokens)
+		line("size", "half of the requests are up to %d bytes, 95 %% up to %d, the largest %d", p.BodyBytes.P50, p.BodyBytes.P95, p.BodyBytes.Max)
+		line("tokens", "about %d in (bytes / %d)%s", p.InputTokens, bytesPerToken, p.mostOut())
 	}
 	if p.HasCost {
 		line("cost", "about %.4g, if each answer is as long as its max_tokens", p.Cost)
@@ -232,16 +240,24 @@ func (p *plan) write(w io.Writer) {
 	switch {
 	case p.ToDo == 0:
 	case p.ItemSeconds > 0:
-		line("worst case", "%s for one item, waits included", shortDuration(seconds(p.ItemSeconds)))
+		line("one item", "takes %s at most, tries and waits included", shortDuration(seconds(p.ItemSeconds)))
 	default:
-		line("worst case", "no bound for one item: see --item-budget")
+		line("one item", "may take any time: see --item-budget")
 	}
 	if p.RunSeconds > 0 {
-		line("expected", "%s for the run, bound by %s", shortDuration(seconds(p.RunSeconds)), p.BoundBy)
+		line("whole run", "about %s: %s", shortDuration(seconds(p.RunSeconds)), p.BoundBy)
 	}
 	for _, n := range p.Notes {
 		line("note", "%s", n)
 	}
+}
+
+// mostOut is the bound of the output, where there is one.
+func (p *plan) mostOut() string {
+	if p.OutputTokens == 0 {
+		return ", no bound for the answers"
+	}
+	return fmt.Sprintf(", at most %d out", p.OutputTokens)
 }
 
 func seconds(s float64) time.Duration {

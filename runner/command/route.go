@@ -48,6 +48,12 @@ func newRouter(o *options, e *env, mock *url.URL) (*router, error) {
 	if o.temperature != "" && !isNumber(o.temperature) {
 		return nil, usagef("%s: %q is not a number", label(o, "temperature"), o.temperature)
 	}
+	if o.params != "" {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(o.params), &members); err != nil || members == nil {
+			return nil, usagef("%s: want a JSON object, such as '{\"top_p\": 0.9}'", label(o, "params")).hint("@FILE reads it from a file")
+		}
+	}
 	if mock != nil {
 		return r, nil
 	}
@@ -210,11 +216,14 @@ func (r *router) target(family string) (*runner.Target, error) {
 		Header: r.header,
 		Defaults: provider.Defaults{
 			Model: r.o.model, MaxTokens: r.o.maxTokens, Temperature: json.RawMessage(r.o.temperature),
-			System: r.o.system, Endpoint: r.o.endpoint, Native: native, Name: family,
+			System: r.o.system, Params: json.RawMessage(r.o.params), Endpoint: r.o.endpoint, Native: native, Name: family,
 		},
 	}
 	if r.o.temperature == "" {
 		t.Defaults.Temperature = nil
+	}
+	if r.o.params == "" {
+		t.Defaults.Params = nil
 	}
 	t.Provider = provider.Provider(openai.New())
 	if family == anthropicName {

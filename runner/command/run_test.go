@@ -123,9 +123,19 @@ func TestQuiet(t *testing.T) {
 }
 
 // -v logs each attempt, and each change of the limit with its reason.
+// -v says failures and changes of the limit in sentences, -vv shows each attempt and
+// what the controller knows.
 func TestVerbose(t *testing.T) {
+	t.Parallel()
 	code, _, errs := world{}.call("run", "--provider", "mock", "--mock-scenario", "429-retry-after-ms", "-v", prompts(t, 5))
-	want(t, code, errs, exitOK, "msg=attempt id=q", "outcome=rate_limited", "msg=limit from=4 to=", "reason=refused", "reason=gate", "the server asked for it")
+	want(t, code, errs, exitOK, "try 1: refused, too many requests (429), the server asks to wait 300ms: ", "the server refused some: now up to ")
+	for _, ours := range []string{"msg=", "reason=", "strikes", "lane", "gate", "plateau"} {
+		if strings.Contains(errs, ours) {
+			t.Errorf("-v: got %q in\n%s", ours, errs)
+		}
+	}
+	code, _, errs = world{}.call("run", "--provider", "mock", "--mock-scenario", "429-retry-after-ms", "-vv", prompts(t, 5))
+	want(t, code, errs, exitOK, "msg=attempt id=q", "outcome=rate_limited", "msg=limit from=4 to=", "reason=refused")
 }
 
 // C43, C48: the exit code says how it ended.
@@ -140,7 +150,7 @@ func TestEndings(t *testing.T) {
 	}{
 		{"400", "--no-fail-fast", 12, exitRows, []string{"12 items have no answer", "--retry-failed"}, 12},
 		{"400", "", 12, exitAborted, []string{"stopped: the first 10 items all failed alike", "0 of 12 items"}, 0},
-		{"spend-cap", "", 1, exitAborted, []string{"stopped: spend cap", "0 of 1 items have their answer, 1 do not", "hint: ", "next: llmbatch run "}, 1},
+		{"spend-cap", "", 1, exitAborted, []string{"stopped: spend cap", "0 of 1 item has an answer", "hint: ", "next: llmbatch run "}, 1},
 		{"auth401", "", 1, exitAborted, []string{"stopped: ", "hint: check the key"}, 1},
 		{"500-no-retry", "", 1, exitRows, []string{"1 item has no answer", "run the same command again"}, 1},
 		{"529-twice", "--max-errors 1", 1, exitOK, []string{"1 ok"}, 3},
@@ -195,7 +205,7 @@ func TestRefusedInput(t *testing.T) {
 		t.Errorf("got files %v, want the input alone", names)
 	}
 	code, _, errs = world{}.call("run", "--provider", "mock", in, "--skip-invalid")
-	want(t, code, errs, exitRows, "2 lines of "+in+" are invalid", "1 ok, 2 failed")
+	want(t, code, errs, exitRows, "2 invalid lines of "+in+": a failed row each", "1 ok, 2 failed")
 
 	// Let through, a bad line is a failed row under its content id, whatever is
 	// wrong with it, and the next run leaves it alone.
@@ -235,7 +245,7 @@ func TestChanged(t *testing.T) {
 	code, _, errs := world{}.call("run", "--provider", "mock", in, "-q")
 	want(t, code, errs, exitOK)
 	code, _, errs = world{}.call("run", "--provider", "mock", in, "--model", "other")
-	want(t, code, errs, exitUsage, "12 requests have changed", `:10: id "q9"`, "… and 2 more", "--on-changed rerun", "--fresh")
+	want(t, code, errs, exitUsage, "12 lines have changed", `:10: "q9" already`, "… and 2 more", "--on-changed rerun", "--fresh")
 	if strings.Contains(errs, `"q10"`) {
 		t.Errorf("got %s, want the first ten lines alone", errs)
 	}
@@ -248,7 +258,7 @@ func TestOnlyIDsAndShards(t *testing.T) {
 	dir := filepath.Dir(in)
 	ids := file(t, "ids", "q3\n\"q4\"\nnope\n")
 	code, _, errs := world{}.call("run", "--provider", "mock", in, "--only-ids", ids, "-o", dir+"/few.jsonl")
-	want(t, code, errs, exitOK, "1 ids of "+ids+" are not in", "2 ok")
+	want(t, code, errs, exitOK, "1 id of "+ids+" is not in", "2 ok")
 	if got := rows(t, dir+"/few.jsonl"); len(got) != 2 || got["q3"] != "ok" || got["q4"] != "ok" {
 		t.Errorf("got %v, want q3 and q4", got)
 	}

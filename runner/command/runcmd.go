@@ -89,15 +89,23 @@ func (s *session) announce() {
 			say("%s", printable(repaired))
 		}
 	}
+	if said, warnings := s.fillNotes(); said != "" || warnings != nil {
+		if said != "" {
+			say("filled from the flags: %s", said)
+		}
+		for _, w := range warnings {
+			say("warning: %s", w)
+		}
+	}
 	if of, n := s.orphans(); n > 0 && n == of {
-		say("none of the %s in %s is of an item of %s: kept, and this run's are added", plural(n, "row", "rows"), printable(s.out), printable(s.in.Name()))
+		say("none of the %s in %s belongs to a line of %s: kept, and this run's are added", plural(n, "answer", "answers"), printable(s.out), printable(s.in.Name()))
 	} else if n > 0 {
-		say("%s in %s, of no item of %s any more: kept", plural(n, "row is", "rows are"), printable(s.out), printable(s.in.Name()))
+		say("%s to lines that are no longer in %s; kept", plural(n, "answer belongs", "answers belong"), printable(s.in.Name()))
 	}
 	if n := len(s.ids) - s.found.ids; s.ids != nil && n > 0 && !s.in.Pipe() {
-		say("%d ids of %s are not in %s", n, printable(s.o.onlyIDs), printable(s.in.Name()))
+		say("%s of %s %s not in %s", plural(n, "id", "ids"), printable(s.o.onlyIDs), map[bool]string{true: "is", false: "are"}[n == 1], printable(s.in.Name()))
 	}
-	if s.found.bad > 0 {
-		say("%d lines of %s are invalid: they become failed rows", s.found.bad, printable(s.in.Name()))
+	if n := s.found.bad; n > 0 {
+		say("%s of %s: a failed row each", plural(n, "invalid line", "invalid lines"), printable(s.in.Name()))
 	}
 }

@@ -16,7 +16,7 @@ func TestLogsAreOneObjectALine(t *testing.T) {
 		code     int
 		messages []string
 	}{
-		{"ok", []string{"-v"}, exitOK, []string{"attempt", "progress", "summary"}},
+		{"ok", []string{"-vv"}, exitOK, []string{"attempt", "progress", "summary"}},
 		{"ok", []string{"-q"}, exitOK, nil},
 		{"spend-cap", nil, exitAborted, []string{"progress", "summary", "stopped: spend cap"}},
 		{"spend-cap", []string{"-q"}, exitAborted, []string{"stopped: spend cap"}},

@@ -31,6 +31,7 @@ type session struct {
 	router *router
 	found  found
 	fault  firstFault // of the settings, seen at a line
+	fills  fills      // what the flags gave to lines
 	dry    bool       // nothing will be sent: no key is needed
 	// elsewhere, if not nil, has the run's requests made by other processes.
 	elsewhere func(*runner.Config)
@@ -226,6 +227,7 @@ func (s *session) hash(it *input.Item) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	s.fills.note(call, s.wants(it))
 	if s.file == nil || s.file.Index().Len() == 0 {
 		return 0, nil // nothing to compare it with
 	}

@@ -3,7 +3,9 @@ package command
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +36,47 @@ func settle(c *cli.Context, e *env, o *options) (err error) {
 			o.set[name] = valuesOf(c, name)
 		}
 	}
-	return check(c, o)
+	if err := check(c, o); err != nil {
+		return err
+	}
+	return o.readFiles()
+}
+
+// readFiles replaces the settings that name a file by what is in it.
+func (o *options) readFiles() error {
+	read := func(flag, path string, into *string) error {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return usagef("--%s: %w", flag, err)
+		}
+		*into = strings.TrimPrefix(string(data), "\ufeff")
+		return nil
+	}
+	if o.systemFile != "" {
+		if err := read("system-file", o.systemFile, &o.system); err != nil {
+			return err
+		}
+		o.system = strings.TrimRight(o.system, "\r\n")
+		delete(o.set, "system-file")
+		o.set["system"] = []string{o.system}
+	}
+	if path, ok := strings.CutPrefix(o.params, "@"); ok {
+		if err := read("params", path, &o.params); err != nil {
+			return err
+		}
+		o.set["params"] = []string{o.params}
+	}
+	if o.pricesFile == "" {
+		return nil
+	}
+	prices, err := pricesFrom(o.pricesFile)
+	if err != nil {
+		return err
+	}
+	delete(o.set, "prices")
+	maps.Copy(prices, o.prices) // a model in --config is the user's own word
+	o.prices = prices
+	return checkMoney(o)
 }
 
 // settingNames are the flags that can be set elsewhere than on the command line.
@@ -284,15 +326,22 @@ func checkTogether(o *options) error {
 		return usagef("%s and %s exclude each other", label(o, "template"), label(o, "template-file"))
 	case o.idField != "" && o.template == "" && o.templateFile == "":
 		return usagef("%s is for lines rendered by a template", label(o, "id-field")).hint("add --template TEXT or --template-file FILE")
-	case o.quiet && o.verbose:
+	case o.quiet && (o.verbose || o.debug):
 		return usagef("%s and %s exclude each other", label(o, "quiet"), label(o, "verbose"))
 	case o.onLongWait == "cap" && o.maxWait == 0:
 		return usagef("%s needs --max-wait: the longest wait before it tries anyway", label(o, "on-long-wait"))
 	case o.typed("mock-scenario") && o.provider != "mock":
 		return usagef("%s is for --provider mock", label(o, "mock-scenario"))
-	case o.maxCost > 0 && !o.hasPrices():
-		return usagef("%s needs prices", label(o, "max-cost")).
-			hint("add --price-input and --price-output, per million tokens, or a prices section in the file of --config")
+	case o.verbose && o.debug:
+		return usagef("%s and %s exclude each other", label(o, "verbose"), label(o, "very-verbose"))
+	case o.system != "" && o.systemFile != "":
+		return usagef("%s and %s exclude each other", label(o, "system"), label(o, "system-file"))
+	case o.rerun && o.onlyIDs == "":
+		return usagef("%s needs --only-ids FILE: the ids to ask again for", label(o, "rerun")).hint("to ask for everything again: --fresh")
+	case o.onlyIDs != "" && o.fresh:
+		return usagef("%s with --fresh would drop the answers of all other items", label(o, "only-ids")).hint("to ask for these ids again and keep the others: --rerun instead of --fresh")
+	case o.out == "-" && o.summary == "-":
+		return usagef("the rows and the summary would both go to standard output").hint("name a file: --summary FILE, or -o FILE")
 	case o.out == "-" && o.ordered:
 		return usagef("%s needs a file: rows on standard output come as items finish", label(o, "ordered"))
 	case o.out == "-" && o.fresh:
@@ -300,7 +349,19 @@ func checkTogether(o *options) error {
 	case o.typed("start-concurrency") && o.startConcurrency > o.concurrency:
 		return usagef("%s: %d is above --concurrency %d", label(o, "start-concurrency"), o.startConcurrency, o.concurrency)
 	}
-	return nil
+	if o.pricesFile != "" {
+		return nil // read later
+	}
+	return checkMoney(o)
+}
+
+// checkMoney refuses a cap on money without prices.
+func checkMoney(o *options) error {
+	if o.maxCost == 0 || o.hasPrices() {
+		return nil
+	}
+	return usagef("%s needs prices", label(o, "max-cost")).
+		hint("add --price-input and --price-output, per million tokens, or --prices FILE, or a prices section in the file of --config")
 }
 
 func (o *options) hasPrices() bool {

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,7 +69,7 @@ func TestSettingsErrors(t *testing.T) {
 		{"- a\n", "want a mapping", "max-errors: 3"},
 		{"a: [\n", "c.yaml: ", ""},
 		{"model: a\n---\nmodel: b\n", "more than one document", ""},
-		{"prices: 3\n", "c.yaml:1: prices: want a mapping of models", "input: 3"},
+		{"prices: [3]\n", "c.yaml:1: prices: want a mapping of models", "input: 3"},
 		{"prices:\n  m: {inptu: 3}\n", `c.yaml:2: unknown key "inptu"`, "did you mean input?"},
 		{"prices:\n  m: {input: -3}\n", `"-3" is not a price`, ""},
 		{"prices:\n  m: {input: 3}\n  m: {input: 3}\n", "m comes twice", ""},
@@ -191,4 +193,71 @@ func TestPassAndCodeAreHidden(t *testing.T) {
 	if got := x.next(ending{rep: runner.Report{Reason: runner.Aborted}}, report.RunFacts{}); strings.Contains(got, "s3cret") {
 		t.Errorf("got the secret in %s", got)
 	}
+}
+
+// Prices come from LiteLLM's list as it is, or from a map of one's own.
+func TestPricesFile(t *testing.T) {
+	t.Parallel()
+	in := file(t, "p.jsonl", `{"id":"a","prompt":"hello","model":"claude-x","max_tokens":1000000}`+"\n")
+	for name, content := range map[string]string{
+		"lite.json": `{"sample_spec":{"input_cost_per_token":0,"max_tokens":"words"},"claude-x":{"input_cost_per_token":3e-06,"output_cost_per_token":1.5e-05,"mode":"chat"},"other":{"mode":"chat"}}`,
+		"own.yaml":  "claude-x: {input: 3, output: 15}\n",
+		"own.json":  `{"prices": {"claude-x": {"input": 3, "output": 15}}}`,
+	} {
+		path := file(t, name, content)
+		code, out, errs := world{}.call("plan", in, "--prices", path)
+		want(t, code, errs, exitOK)
+		want(t, code, out, exitOK, "about 15,")
+		code, _, errs = world{}.call("plan", in, "--config", file(t, "c.yaml", "prices: "+path+"\nmax-cost: 1\n"))
+		want(t, code, errs, exitOK)
+	}
+	code, _, errs := world{}.call("plan", in, "--prices", file(t, "x", "{}\n"), "--max-cost", "1")
+	want(t, code, errs, exitUsage, "needs prices")
+}
+
+// The rows and the summary can't both go to standard output; ids to ask again for
+// must be named, and starting over would drop the others.
+func TestContradictions(t *testing.T) {
+	t.Parallel()
+	for says, args := range map[string][]string{
+		"would both go to standard output":   {"-o", "-", "--summary", "-"},
+		"needs --only-ids":                   {"--rerun"},
+		"would drop the answers":             {"--only-ids", "x", "--fresh"},
+		"--system and --system-file exclude": {"--system", "a", "--system-file", "b"},
+		"want a JSON object":                 {"--params", "[1]", "--provider", "mock"},
+	} {
+		code, _, errs := world{}.call(append([]string{"run", file(t, "p.jsonl", `{"id":1,"prompt":"x"}`+"\n")}, args...)...)
+		want(t, code, errs, exitUsage, says)
+	}
+}
+
+// --params and --system-file reach the body, of batch lines too; --rerun asks again
+// for what is named alone.
+func TestParamsAndRerun(t *testing.T) {
+	t.Parallel()
+	base, requests := api(t, "ok")
+	dir := t.TempDir()
+	in := filepath.Join(dir, "p.jsonl")
+	if err := os.WriteFile(in, []byte(`{"id":"a","prompt":"x"}`+"\n"+`{"id":"b","messages":[{"role":"user","content":"x"}]}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"run", in, "--provider", "anthropic", "--base-url", base, "--model", "m", "--max-tokens", "9",
+		"--params", "@" + file(t, "params.json", `{"top_p":0.5}`), "--system-file", file(t, "system.txt", "be brief\n")}
+	code, _, errs := world{}.call(args...)
+	want(t, code, errs, exitOK, "filled from the flags:", "--params in 2 lines", "--system in 2")
+	if n := requests(); n != 2 {
+		t.Errorf("got %d requests, want 2", n)
+	}
+	code, _, errs = world{}.call(append(args, "--rerun", "--only-ids", file(t, "ids", "b\n"))...)
+	want(t, code, errs, exitOK)
+	if n := requests(); n != 3 {
+		t.Errorf("got %d requests after the rerun of one, want 3", n)
+	}
+	code, _, errs = world{}.call(args...)
+	want(t, code, errs, exitOK)
+	if n := requests(); n != 3 {
+		t.Errorf("got %d requests after all were done, want 3", n)
+	}
+	code, _, errs = world{}.call(append(args, "--temperature", "1", "--on-changed", "rerun")...)
+	want(t, code, errs, exitOK)
 }

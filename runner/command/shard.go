@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -109,8 +108,9 @@ func readIDs(path string) (map[string]bool, error) {
 
 // outputName is where the results of prompts go: --out, or a name beside the
 // input: prompts.jsonl → prompts.results.jsonl, prompts.mock.jsonl for
-// --provider mock, prompts.3-of-16.results.jsonl for a shard. "-" means
-// standard output.
+// --provider mock, prompts.3-of-16.results.jsonl for a shard. Another ending stays
+// (reviews.csv → reviews.csv.results.jsonl), so that reviews.csv and reviews.jsonl
+// have a file each. "-" means standard output.
 func outputName(o *options, prompts string, s shard) (string, error) {
 	out := o.out
 	switch {
@@ -132,10 +132,16 @@ func outputName(o *options, prompts string, s shard) (string, error) {
 
 func defaultName(prompts string, s shard, mock bool) string {
 	dir, name := filepath.Split(prompts)
-	for _, ends := range [][]string{{".gz", ".zst"}, {".jsonl", ".ndjson", ".json", ".csv", ".txt"}} {
-		if ext := filepath.Ext(name); slices.Contains(ends, strings.ToLower(ext)) && ext != name {
-			name = strings.TrimSuffix(name, ext)
+	bare := name
+	for _, packed := range []string{".gz", ".zst"} {
+		if ext := filepath.Ext(bare); strings.EqualFold(ext, packed) && ext != bare {
+			bare = strings.TrimSuffix(bare, ext)
 		}
+	}
+	if ext := filepath.Ext(bare); strings.EqualFold(ext, ".jsonl") && ext != bare {
+		name = strings.TrimSuffix(bare, ext)
+	} else {
+		name = bare
 	}
 	if s.n > 1 {
 		name += fmt.Sprintf(".%d-of-%d", s.i, s.n)

@@ -143,7 +143,7 @@ func (s *stopper) signal(got os.Signal) {
 	if n := x.status().InFlight; !again && n == 0 {
 		what = "stopping"
 	} else if !again {
-		what = fmt.Sprintf("stopping: %s on the wire may finish, for %s at most; once more to stop now",
+		what = fmt.Sprintf("stopping: %s on the wire may finish, for %s at most; press ctrl-C again to stop now",
 			plural(n, "request", "requests"), shortDuration(x.o.drain))
 	}
 	x.say(x.display.Writer(), what)
