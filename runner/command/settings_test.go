@@ -244,7 +244,7 @@ func TestParamsAndRerun(t *testing.T) {
 	args := []string{"run", in, "--provider", "anthropic", "--base-url", base, "--model", "m", "--max-tokens", "9",
 		"--params", "@" + file(t, "params.json", `{"top_p":0.5}`), "--system-file", file(t, "system.txt", "be brief\n")}
 	code, _, errs := world{}.call(args...)
-	want(t, code, errs, exitOK, "filled from the flags:", "--params in 2 lines", "--system in 2")
+	want(t, code, errs, exitOK, "filled from the flags: --model in 2 lines", "--params in 2", "--system in 2")
 	if n := requests(); n != 2 {
 		t.Errorf("got %d requests, want 2", n)
 	}
