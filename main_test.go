@@ -139,6 +139,7 @@ var allowed = map[string][]string{
 	"output/live":                  {"output", "output/plain"},
 	"output/report":                {"output", "output/plain"},
 	"runner":                       {"input", "input/jsonl", "output", "pacing", "retry", "runner/provider", "runner/provider/sse"},
+	"runner/batch":                 {"input", "input/jsonl", "output", "pacing", "retry", "runner", "runner/provider"},
 	"runner/fleet": {"input", "input/jsonl", "output", "output/live", "output/plain", "output/report", "pacing", "retry", "runner", "runner/provider",
 		"runner/provider/anthropic", "runner/provider/openai", "runner/provider/mockapi"},
 	"runner/command": {"*"},

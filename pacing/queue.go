@@ -23,7 +23,7 @@ const (
 	gone // its caller went away
 )
 
-// waiter is an item that wants to be sent.
+// waiter is an item that wants to be sent again.
 type waiter struct {
 	demand
 	flight *flight

@@ -38,37 +38,42 @@ type Progress struct {
 	First, End time.Time
 	Usage      provider.Usage
 	Last       *provider.Error `json:",omitempty"`
-	// Text is what cut streams brought, Next the body that asks for the rest, Part
-	// how often that was asked for.
+	// Text is what cut streams brought, Next the body that asks for the rest.
 	Text string `json:",omitempty"`
 	Next []byte `json:",omitempty"`
-	Part int    `json:",omitempty"`
 }
 
 // resume takes over what another process did.
-func (i *item) resume() {
-	if i.r.c.Resume == nil {
+func (l *life) resume() {
+	if l.r.c.Resume == nil {
 		return
 	}
-	if p := i.r.c.Resume(i.line); p != nil {
-		i.take(p)
+	if p := l.r.c.Resume(l.item); p != nil {
+		l.take(p)
 	}
 }
 
-func (i *item) take(p *Progress) {
-	i.attempts, i.errs, i.first, i.end = p.Attempts, p.Errors, p.First, p.End
-	i.usage, i.last, i.text, i.next, i.part = p.Usage, p.Last, p.Text, p.Next, p.Part
+func (l *life) take(p *Progress) {
+	l.attempts, l.errs, l.first, l.end = p.Attempts, p.Errors, p.First, p.End
+	l.usage, l.last, l.text, l.next = p.Usage, p.Last, p.Text, p.Next
 }
 
 // hand offers the item to Config.Defer; true means that somebody else has it.
-func (i *item) hand(at time.Time) bool {
-	if i.r.c.Defer == nil {
+func (l *life) hand(at time.Time) bool {
+	if l.r.c.Defer == nil {
 		return false
 	}
-	return i.r.c.Defer(i.line, Progress{
-		Attempts: i.attempts, Errors: i.errs, First: i.first, End: i.end,
-		Usage: i.usage, Last: i.last, Text: i.text, Next: i.next, Part: i.part,
+	return l.r.c.Defer(l.item, Progress{
+		Attempts: l.attempts, Errors: l.errs, First: l.first, End: l.end,
+		Usage: l.usage, Last: l.last, Text: l.text, Next: l.next,
 	}, at)
+}
+
+// stopped ends an item that is open when the run stops.
+func (l *life) stopped() {
+	if !l.hand(time.Time{}) {
+		l.finish(l.r.openStatus(), l.last, l.r.openReason())
+	}
 }
 
 // Remote is a run whose requests are made elsewhere (Config.Elsewhere): the run
@@ -89,7 +94,7 @@ type Open struct {
 	// NotBefore is before when it may not be sent; zero: at once.
 	NotBefore time.Time
 
-	item *item
+	task *task
 }
 
 // Items yields the items that need work, in order, and writes the rows of those
@@ -102,7 +107,7 @@ func (m Remote) Items() iter.Seq[*Open] {
 				r.inputFailed(err)
 				return
 			}
-			if r.ending.intake.Err() != nil {
+			if r.intake.Err() != nil {
 				return
 			}
 			o, did := m.Open(it)
@@ -133,18 +138,18 @@ func (m Remote) Open(it *input.Item) (o *Open, did bool) {
 		return nil, false
 	}
 	return &Open{Item: it, Hash: t.hash, Key: t.key, Provider: t.call.Provider, Model: t.call.Model,
-		Old: t.old, Earlier: t.earlier, NotBefore: t.notBefore, item: t}, true
+		Old: t.old, Earlier: t.earlier, NotBefore: t.notBefore, task: t}, true
 }
 
 // Reserve sets money aside for the item's next request. Where that would pass
 // the cap it returns false and a channel that is closed when a row has settled
 // another item's; with nothing left to settle the run stops.
-func (m Remote) Reserve(o *Open) (bool, <-chan struct{}) { return m.r.reserve(o.item) }
+func (m Remote) Reserve(o *Open) (bool, <-chan struct{}) { return m.r.reserve(o.task) }
 
 // Settle gives back what was set aside, for what the item's row says.
 func (m Remote) Settle(o *Open, res *output.Result) {
 	u := res.Usage
-	m.r.settle(o.item, provider.Usage{
+	m.r.settle(o.task, provider.Usage{
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
 		CacheReadTokens: u.CacheReadTokens, CacheWriteTokens: u.CacheWriteTokens, Known: true,
 	}, u != output.Usage{} || len(res.Attempts) == 0 || res.Status == output.Failed)
@@ -175,7 +180,7 @@ func (m Remote) history(key string, n int) json.RawMessage {
 	}
 	old, err := m.r.c.OldRow(row.Offset)
 	if err != nil {
-		m.r.ending.halt(stop{reason: WriteFailed, err: err, message: "an earlier row could not be read again"})
+		m.r.halt(stop{reason: WriteFailed, err: err, message: "an earlier row could not be read again"})
 		return nil
 	}
 	return FirstAttempts(old.History, n)
@@ -205,24 +210,25 @@ func FirstAttempts(history json.RawMessage, n int) json.RawMessage {
 // Leave writes the row of an item that has had attempts and is open when the run
 // has stopped.
 // With laneClosed the item gives up because its lane is closed.
-func (m Remote) Leave(line *input.Item, p Progress, laneClosed bool) {
-	i, err := m.r.prepare(line)
+func (m Remote) Leave(it *input.Item, p Progress, laneClosed bool) {
+	t, err := m.r.prepare(it)
 	if err != nil {
-		m.r.emit(m.r.badRow(line, err))
+		m.r.emit(m.r.badRow(it, err))
 		return
 	}
-	if row, ok := m.oldRow(line.Key); ok {
-		_ = m.r.carry(i, row, false)
+	if row, ok := m.oldRow(it.Key); ok {
+		_ = m.r.carry(t, row, false)
 	}
-	if i.key == "" {
-		i.key = idempotencyKey(m.r.c.Salt, line.Key, i.hash)
+	if t.key == "" {
+		t.key = idempotencyKey(m.r.c.Salt, it.Key, t.hash)
 	}
-	i.take(&p)
+	l := &life{task: t, r: m.r}
+	l.take(&p)
 	if laneClosed {
-		i.finish(output.GaveUp, i.last, "lane_closed")
+		l.finish(output.GaveUp, l.last, "lane_closed")
 		return
 	}
-	i.finish(m.r.ending.openStatus(), i.last, m.r.openReason())
+	l.finish(m.r.openStatus(), l.last, m.r.openReason())
 }
 
 func (m Remote) oldRow(key string) (output.Row, bool) {
@@ -239,25 +245,25 @@ func (m Remote) Halt(reason Reason, message, hint string, err error) {
 
 // Ending is why the run stops: the Report's first members.
 func (m Remote) Ending() Report {
-	m.r.ending.mu.Lock()
-	defer m.r.ending.mu.Unlock()
-	s := m.r.ending.stop
+	m.r.stopMu.Lock()
+	defer m.r.stopMu.Unlock()
+	s := m.r.stop
 	return Report{Reason: s.reason, Message: s.message, Hint: s.hint, Err: s.err}
 }
 
 // Halt stops the run as if it had found the reason itself. It may be called from
 // anywhere.
 func (r *Runner) Halt(reason Reason, message, hint string, err error) {
-	r.ending.halt(stop{reason: reason, message: message, hint: hint, err: err})
+	r.halt(stop{reason: reason, message: message, hint: hint, err: err})
 }
 
 // Note makes the report say LaneClosed at the end, with this message.
 func (m Remote) Note(message string) {
-	m.r.ending.mu.Lock()
-	if m.r.ending.notice == "" {
-		m.r.ending.notice = message
+	m.r.stopMu.Lock()
+	if m.r.notice == "" {
+		m.r.notice = message
 	}
-	m.r.ending.mu.Unlock()
+	m.r.stopMu.Unlock()
 }
 
 // ReadAll says that the input was read to its end, or to Config.Limit.
@@ -265,9 +271,9 @@ func (m Remote) ReadAll() bool { return m.r.readAll.Load() }
 
 // WriteFailed says that a row could not be written.
 func (m Remote) WriteFailed() bool {
-	m.r.ending.mu.Lock()
-	defer m.r.ending.mu.Unlock()
-	return m.r.ending.stop.reason == WriteFailed
+	m.r.stopMu.Lock()
+	defer m.r.stopMu.Unlock()
+	return m.r.stop.reason == WriteFailed
 }
 
 // Unsent counts items that were read and are left without a row.
@@ -275,10 +281,10 @@ func (m Remote) Unsent(n int) { m.r.unsent.Add(int64(n)) }
 
 // Stopped is done when nothing more may be launched, Cut when nothing more is
 // waited for.
-func (m Remote) Stopped() <-chan struct{} { return m.r.ending.intake.Done() }
+func (m Remote) Stopped() <-chan struct{} { return m.r.intake.Done() }
 
 // Cut is closed when requests on the wire are cancelled.
-func (m Remote) Cut() <-chan struct{} { return m.r.ending.hard.Done() }
+func (m Remote) Cut() <-chan struct{} { return m.r.hard.Done() }
 
 // Saw counts a request made elsewhere; inFlight is how many are on the wire.
 func (m Remote) Saw(f Flight, inFlight int) {

@@ -16,81 +16,97 @@ import (
 	"llmbatch/runner/provider"
 )
 
-// prepareItem decides whether an item needs work and prepares it. A nil item with a
+// task is an item that needs work.
+type task struct {
+	item *input.Item
+	lane *lane
+	call *provider.Call
+	hash string
+	key  string // idempotency key
+	part int    // how often the rest of a cut answer was asked for
+	old  *output.Result
+	// earlier is how many attempts earlier runs made.
+	earlier int
+	// notBefore is the next_attempt_at of an earlier run, zero if there is none.
+	notBefore time.Time
+	reserved  float64 // money set aside for the next request
+}
+
+// prepareItem decides whether an item needs work and prepares it. A nil task with a
 // nil row means that there is nothing to do for it.
-func (r *Runner) prepareItem(line *input.Item) (*item, *output.Result) {
-	if line.Bad != nil {
-		return nil, r.badLine(line, line.Bad)
+func (r *Runner) prepareItem(it *input.Item) (*task, *output.Result) {
+	if it.Bad != nil {
+		return nil, r.badLine(it, it.Bad)
 	}
 	row, had := output.Row{}, false
 	if r.c.Old != nil {
-		row, had = r.c.Old(line.Key)
+		row, had = r.c.Old(it.Key)
 	}
 	done := had && (row.Status == output.OK || row.Status == output.Failed && !r.c.RetryFailed)
 	if done && !r.c.Rerun {
-		r.ledger.skip(row.Status)
+		r.skip(row.Status)
 		return nil, nil
 	}
-	i, err := r.prepare(line)
+	t, err := r.prepare(it)
 	if err != nil {
 		if r.c.Reject != nil {
-			r.c.Reject(line, err)
+			r.c.Reject(it, err)
 		}
-		return nil, r.badLine(line, err)
+		return nil, r.badLine(it, err)
 	}
-	if done && row.Hash == output.HashOf(i.hash) {
-		r.ledger.skip(row.Status)
+	if done && row.Hash == output.HashOf(t.hash) {
+		r.skip(row.Status)
 		return nil, nil
 	}
-	if had && !r.carry(i, row, done) {
-		r.ledger.skip(row.Status)
+	if had && !r.carry(t, row, done) {
+		r.skip(row.Status)
 		return nil, nil
 	}
-	if i.key == "" {
+	if t.key == "" {
 		salt := r.c.Salt
 		if had && row.Status == output.Failed {
 			salt = r.c.FreshSalt
 		}
-		i.key = idempotencyKey(salt, line.Key, i.hash)
+		t.key = idempotencyKey(salt, it.Key, t.hash)
 	}
-	return i, nil
+	return t, nil
 }
 
-func (r *Runner) prepare(line *input.Item) (*item, error) {
-	target, err := r.c.Route(line)
+func (r *Runner) prepare(it *input.Item) (*task, error) {
+	target, err := r.c.Route(it)
 	if err != nil {
 		return nil, err
 	}
-	call, err := target.Provider.Encode(line, target.Defaults)
+	call, err := target.Provider.Encode(it, target.Defaults)
 	if err != nil {
 		return nil, err
 	}
-	return &item{r: r, line: line, call: call, hash: provider.Hash(call), lane: r.laneOf(target, call.Model)}, nil
+	return &task{item: it, call: call, hash: provider.Hash(call), lane: r.laneOf(target, call.Model)}, nil
 }
 
 // carry takes over what an earlier run knew of the item. It reports false where
 // the row has to stay as it is, because the wait it names fits no budget.
-func (r *Runner) carry(i *item, row output.Row, changed bool) bool {
+func (r *Runner) carry(t *task, row output.Row, changed bool) bool {
 	old, err := r.c.OldRow(row.Offset)
 	if err != nil {
-		r.ending.halt(stop{reason: WriteFailed, err: err, message: "an earlier row could not be read again"})
+		r.halt(stop{reason: WriteFailed, err: err, message: "an earlier row could not be read again"})
 		return false
 	}
-	i.old, i.earlier = old, countAttempts(old.History)
+	t.old, t.earlier = old, countAttempts(old.History)
 	if changed {
 		return true
 	}
-	if old.RequestHash == i.hash && row.Status != output.Failed {
-		i.key = old.IdempotencyKey
+	if old.RequestHash == t.hash && row.Status != output.Failed {
+		t.key = old.IdempotencyKey
 	}
 	if row.Status == output.Failed {
 		return true
 	}
-	return r.schedule(i, old.NextAttemptAt)
+	return r.schedule(t, old.NextAttemptAt)
 }
 
-// schedule sets when an item may leave; false means that the wait does not fit.
-func (r *Runner) schedule(i *item, at time.Time) bool {
+// schedule sets when a task may leave; false means that the wait does not fit.
+func (r *Runner) schedule(t *task, at time.Time) bool {
 	now := time.Now()
 	wait := at.Sub(now)
 	if at.IsZero() || wait <= 0 {
@@ -110,7 +126,7 @@ func (r *Runner) schedule(i *item, at time.Time) bool {
 		r.cutByEnd.Store(true)
 		return false
 	}
-	i.notBefore = at
+	t.notBefore = at
 	return true
 }
 
@@ -142,49 +158,49 @@ func countAttempts(history []byte) int {
 }
 
 // forget drops what can be read again, for the time of a wait.
-func (r *Runner) forget(i *item) {
+func (r *Runner) forget(t *task) {
 	if r.c.Reload != nil {
-		i.line.Forget()
-		i.call.Body = nil
+		t.item.Forget()
+		t.call.Body = nil
 	}
 }
 
 var errChanged = errors.New("the line was changed while the run was going on")
 
 // recall reads again what forget dropped.
-func (r *Runner) recall(i *item) error {
-	if r.c.Reload == nil || i.call.Body != nil {
+func (r *Runner) recall(t *task) error {
+	if r.c.Reload == nil || t.call.Body != nil {
 		return nil
 	}
-	if err := r.c.Reload(i.line); err != nil {
+	if err := r.c.Reload(t.item); err != nil {
 		return err
 	}
-	call, err := i.lane.target.Provider.Encode(i.line, i.lane.target.Defaults)
+	call, err := t.lane.target.Provider.Encode(t.item, t.lane.target.Defaults)
 	if err != nil {
 		return err
 	}
-	if provider.Hash(call) != i.hash {
+	if provider.Hash(call) != t.hash {
 		return errChanged
 	}
-	i.call = call
+	t.call = call
 	return nil
 }
 
-// bytes is about what the item holds in memory.
-func (i *item) bytes() int {
-	n := 512 + len(i.call.Body) + len(i.line.Body) + len(i.line.Prompt) + len(i.line.Metadata)
-	if i.old != nil {
-		n += len(i.old.History)
+// bytes is about what the task holds in memory.
+func (t *task) bytes() int {
+	n := 512 + len(t.call.Body) + len(t.item.Body) + len(t.item.Prompt) + len(t.item.Metadata)
+	if t.old != nil {
+		n += len(t.old.History)
 	}
 	return n
 }
 
 // work tells pacing what is about to be sent.
-func (i *item) work(notAfter time.Time) pacing.Work {
+func (t *task) work(notAfter time.Time) pacing.Work {
 	return pacing.Work{
-		Order:     int64(i.line.Index),
-		Input:     float64(i.line.Size) / 4,
-		MaxOutput: float64(i.call.MaxTokens),
+		Order:     int64(t.item.Index),
+		Input:     float64(t.item.Size) / 4,
+		MaxOutput: float64(t.call.MaxTokens),
 		NotAfter:  notAfter,
 	}
 }
