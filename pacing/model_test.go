@@ -170,7 +170,7 @@ func models() []model {
 		{id: "11g", what: "20 ms, deaf from 1 to 2 s", work: socket(40000, 0.02), server: deaf(1, 2), ratio: 3, refused: 5},
 		{id: "11h", what: "LLM, deaf from 100 to 110 s", work: llm(10000), server: deaf(100, 110), ratio: 1.2, refused: 5},
 		{id: "11i", what: "cap 50, deaf from 100 to 160 s", work: llm(3000), server: func(uint64) server { return &capServer{n: 50, deaf: span{100, 160}} }, ratio: 1.2, refused: 5},
-	}, append(noisyModels(), single()...)...)
+	}, append(append(noisyModels(), variedModels()...), single()...)...)
 }
 
 // noisy takes n at once and refuses at a whim besides.
