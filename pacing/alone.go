@@ -120,7 +120,7 @@ func (l *lane) passedTest(now time.Duration) {
 	l.gate.open(now)
 	l.note(now, l.limit, "gate open", "another item's request was accepted")
 	// The wait that was asked for is not what a refusal costs.
-	l.window.since, l.window.hold = min(l.window.since, now), min(l.window.hold, longestHold)
+	l.window.since, l.window.hold = min(l.window.since, now), min(l.window.hold, longestHold*l.window.clock)
 	l.pacer.cut = min(l.pacer.cut, now)
 	l.justice.calm = max(l.justice.calm, 1)
 	for i, order := range l.gate.test.refused {

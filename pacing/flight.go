@@ -102,3 +102,12 @@ func (t *tempo) tolerance(n float64) float64 {
 
 // sharp: refusals are so fast against answers that levels are exact.
 func (t *tempo) sharp() bool { return t.answer == 0 || t.refusal < t.answer/10 }
+
+// clock is the time scale of all that is tried: a run of short answers is not
+// held up for seconds, and one of long answers need not wait for them.
+func (t *tempo) clock() time.Duration {
+	if t.answer == 0 {
+		return slowestClock
+	}
+	return min(slowestClock, max(fastestClock, answersClock*t.answer))
+}

@@ -63,7 +63,7 @@ func newLane(c Config) *lane {
 	increase, decrease := cmp.Or(max(c.Increase, 0), 0.05), cmp.Or(max(c.Decrease, 0), 0.95)
 	l.window = newWindow(float64(most), float64(start), increase, min(decrease, 1))
 	l.permits = newPermits(most, start)
-	l.pacer.burst = paceBurst
+	l.pacer.burst, l.pacer.clock = paceBurst, slowestClock
 	l.quota, l.rpm, l.tpm = newQuota(), newAllowance(c.RPM, 1), newAllowance(c.TPM, 1)
 	l.gate.rand = rand.New(rand.NewPCG(c.Seed, 0x6c616e65))
 	return l
@@ -275,6 +275,10 @@ func (l *lane) observe(now time.Duration) {
 	}
 	if t := l.gate.test.flight; t != nil && now >= t.at+l.tempo.survival() {
 		l.passedTest(now)
+	}
+	if !l.unpaced { // a mirror learns too late to be quick
+		l.window.clock = l.tempo.clock()
+		l.pacer.clock = l.window.clock
 	}
 	l.tried(now)
 	l.window.advance(now, l.tempo.answer)

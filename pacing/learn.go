@@ -128,8 +128,10 @@ func (l *lane) blame(now time.Duration, f *flight, o Outcome) {
 	switch {
 	case l.tempo.answer == 0 && l.permits.taken == 0:
 		reason, byRate = "nothing answered yet", true
-	case o.Signal == Overloaded:
+	case o.Signal == Overloaded && now >= l.window.deepened+overloadEvery:
 		l.window.overloaded(e)
+	case o.Signal == Overloaded:
+		l.window.cut(e)
 	case o.Concurrent:
 		reason = "too many at once"
 		l.window.cut(e)

@@ -175,9 +175,9 @@ func (l *lane) try(bare bool) {
 	case n.trial == 0 && bare && n.steps >= n.need:
 		n.trial = p.rate
 		p.rate *= trialPace
-		p.hold = longestHold
+		p.hold = longestHold * p.clock
 	case bare && n.steps >= 2:
-		p.hold = max(p.hold, min(longestHold, seconds(trialCount/max(p.rate, paceMinimum))))
+		p.hold = max(p.hold, min(longestHold*p.clock, seconds(trialCount/max(p.rate, paceMinimum))))
 	}
 }
 
@@ -189,7 +189,7 @@ func (l *lane) tried(now time.Duration) {
 		return
 	}
 	if p.on {
-		p.rate, p.hold, p.cut, p.anchored = n.trial, paceHold, now, false
+		p.rate, p.hold, p.cut, p.anchored = n.trial, p.least(), now, false
 	}
 	n.trial = 0
 	n.need += 2

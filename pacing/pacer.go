@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	paceHold     = 5 * time.Second // least time at one pace
-	paceLower    = 0.95            // of the rate, once it was refused while holding
-	paceAgree    = 0.1             // samples closer than this share agree
-	paceBurst    = 0.5             // seconds of pace that may be saved up
+	paceHold     = 5.0 / 3 // times the clock: least time at one pace
+	paceLower    = 0.95    // of the rate, once it was refused while holding
+	paceAgree    = 0.1     // samples closer than this share agree
+	paceBurst    = 0.5     // seconds of pace that may be saved up
 	paceMinimum  = 1e-3
 	samplePeriod = time.Second      // a sample needs so much time and
 	sampleCount  = 5                // so many launches
@@ -21,8 +21,9 @@ const (
 // and say nothing about it. It is on only while refusals contradict a ceiling.
 type pacer struct {
 	on      bool
-	rate    float64 // launches a second
-	last    float64 // sample
+	clock   time.Duration // as the window's
+	rate    float64       // launches a second
+	last    float64       // sample
 	samples int
 	hold    time.Duration
 	cut     time.Duration // the pace has grown since then
@@ -42,9 +43,12 @@ func (p *pacer) pace(now time.Duration) float64 {
 	if t < p.hold {
 		return p.rate
 	}
-	x := (t - p.hold).Seconds() / paceHold.Seconds()
+	x := (t - p.hold).Seconds() / p.least().Seconds()
 	return p.rate * (1 + 0.05*x*x*x)
 }
+
+// least is the least time at one pace.
+func (p *pacer) least() time.Duration { return time.Duration(paceHold * float64(p.clock)) }
 
 func (p *pacer) off() { p.on, p.anchored, p.samples = false, false, 0 }
 
@@ -91,20 +95,20 @@ func (p *pacer) sample(launch time.Duration) {
 	r := float64(p.count) / dt.Seconds()
 	switch probed := p.on && launch >= p.cut+p.hold; {
 	case p.samples == 0:
-		p.rate, p.hold = r, paceHold
+		p.rate, p.hold = r, p.least()
 	case probed && math.Abs(r-p.rate) < paceAgree*p.rate:
-		p.rate, p.hold = max(p.rate, r), min(longestHold, 2*p.hold)
+		p.rate, p.hold = max(p.rate, r), min(longestHold*p.clock, 2*p.hold)
 	case r > p.rate:
 		if probed { // much too low: the truth is between this and the pace
 			r = (r + min(p.pace(launch), 2*r)) / 2
 		}
-		p.rate, p.hold = r, paceHold
+		p.rate, p.hold = r, p.least()
 	case probed:
-		p.hold = paceHold
+		p.hold = p.least()
 	case math.Abs(r-p.last) < paceAgree*r:
-		p.rate, p.hold = r, paceHold
+		p.rate, p.hold = r, p.least()
 	default:
-		p.rate, p.hold = p.rate*paceLower, paceHold
+		p.rate, p.hold = p.rate*paceLower, p.least()
 	}
 	p.samples, p.last = p.samples+1, r
 	p.anchor, p.count = launch, 0

@@ -6,14 +6,17 @@ import (
 )
 
 const (
-	probeScale  = 3 * time.Second   // time scale of probing, and the least hold after a cut
-	longestHold = 30 * time.Second  // the hold doubles up to here while probes fail at one level
-	rarestProbe = 600 * time.Second // no hold is longer, whatever a probe costs
-	perProbe    = 25                // few slots, long answers: at most one probe in so many answers
-	perCooldown = 10                // a probe that costs a cooldown: at most one in so many cooldowns
-	fewSlots    = 10                // a window smaller than this climbs fast enough by itself
-	freeGrowth  = 32                // slow start beyond this needs answers, not mere survival
-	overload    = 0.7               // after a 503 or 529: this share of what is in flight
+	slowestClock  = 3 * time.Second // see clock
+	fastestClock  = 300 * time.Millisecond
+	answersClock  = 10
+	longestHold   = 10                // times the clock: the hold doubles up to here while probes fail at one level
+	rarestProbe   = 600 * time.Second // no hold is longer, whatever a probe costs
+	perProbe      = 25                // few slots, long answers: at most one probe in so many answers
+	perCooldown   = 10                // a probe that costs a cooldown: at most one in so many cooldowns
+	fewSlots      = 10                // a window smaller than this climbs fast enough by itself
+	freeGrowth    = 32                // slow start beyond this needs answers, not mere survival
+	overloadEvery = 30 * time.Second
+	overload      = 0.7 // after a 503 or 529: this share of what is in flight
 )
 
 // window is how many requests the server will hold at once: AIMD.
@@ -24,6 +27,7 @@ const (
 // then a probe that grows with the cube of time, until the next cut. A probe
 // that fails where the last one failed doubles the hold.
 type window struct {
+	clock              time.Duration // the scale of probing, and the least hold after a cut
 	most               float64
 	increase, decrease float64
 
@@ -32,6 +36,7 @@ type window struct {
 	plateau   float64 // the level last found to be held; +Inf before the first cut
 	since     time.Duration
 	hold      time.Duration
+	deepened  time.Duration // when an overload last cut it
 	blocked   time.Duration // when it last held a launch back; negative: never
 
 	cutTo   float64 // size after the last cut by a ceiling, 0 if that was doubted
@@ -41,7 +46,7 @@ type window struct {
 
 func newWindow(most, start, increase, decrease float64) window {
 	return window{most: most, increase: increase, decrease: decrease, size: min(start, most),
-		threshold: math.Inf(1), plateau: math.Inf(1), hold: probeScale, since: -rarestProbe, blocked: -1}
+		threshold: math.Inf(1), plateau: math.Inf(1), clock: slowestClock, hold: slowestClock, since: -rarestProbe, deepened: -rarestProbe, blocked: -1}
 }
 
 func (w *window) limit() int { return int(max(1, min(w.most, math.Floor(w.size+0.5)))) }
@@ -90,13 +95,13 @@ func (w *window) phase(now time.Duration) string {
 
 func (w *window) curve(t time.Duration) float64 {
 	switch {
-	case t < probeScale:
-		x := 1 - t.Seconds()/probeScale.Seconds()
+	case t < w.clock:
+		x := 1 - t.Seconds()/w.clock.Seconds()
 		return w.plateau * (1 - (1-w.decrease)*x*x*x)
 	case t < w.hold:
 		return w.plateau
 	default:
-		x := (t - w.hold).Seconds() / probeScale.Seconds()
+		x := (t - w.hold).Seconds() / w.clock.Seconds()
 		return w.plateau + max(w.increase*w.plateau, 0.5)*x*x*x
 	}
 }
@@ -124,9 +129,9 @@ func (w *window) cut(e evidence) {
 		w.plateau = min(w.plateau, before)
 	case same:
 		costly := min(rarestProbe, time.Duration(perProbe/max(1, e.held)*float64(e.answer)))
-		w.hold = min(max(longestHold, costly), 2*w.hold)
+		w.hold = min(max(longestHold*w.clock, costly), 2*w.hold)
 	default:
-		w.hold = probeScale
+		w.hold = w.clock
 	}
 	if same && e.hint > 0 {
 		w.hold = max(w.hold, perCooldown*min(rarestProbe/perCooldown, e.hint))
@@ -158,15 +163,17 @@ func (w *window) again(level float64) {
 	}
 }
 
-// overloaded is a 503 or 529.
+// overloaded is a 503 or 529. It speaks of the service, not of this client: one
+// deep cut relieves it, more within the same time only cost.
 func (w *window) overloaded(e evidence) {
 	w.size = max(1, min(w.size, overload*max(1, e.held)))
-	w.plateau, w.threshold, w.hold, w.since = w.size, w.size, longestHold, e.now
+	w.plateau, w.threshold, w.hold, w.since = w.size, w.size, longestHold*w.clock, e.now
+	w.deepened = e.now
 }
 
 // spare is a refusal that no ceiling explains: the window is not at fault.
 func (w *window) spare(now time.Duration) {
-	w.plateau, w.threshold, w.hold, w.since = w.size, w.size, probeScale, now
+	w.plateau, w.threshold, w.hold, w.since = w.size, w.size, w.clock, now
 }
 
 // restore undoes cuts that were made since it was as before.
