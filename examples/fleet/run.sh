@@ -12,6 +12,7 @@ trap 'kill $server' EXIT
 until grep -q 'token of' served; do sleep 0.05; done
 export NATS_URL="nats://$(sed -n 's/.*NATS is served on \([^,]*\),.*/\1/p' served)" FLEET_TOKEN=store/token FLEET_RUN=night
 bash workers.sbatch &
+worker=$!
 llmbatch fleet run prompts.jsonl --provider mock --nats "$NATS_URL" --nats-token-file store/token --run night -q
-wait %2
+wait $worker
 llmbatch export prompts.mock.jsonl --format csv --columns id,status --ordered
