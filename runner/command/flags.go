@@ -97,7 +97,7 @@ func fileFlags(o *options) []cli.Flag {
 func apiFlags(o *options) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Category: groupAPI, Name: "provider", Value: "auto", Destination: &o.provider,
-			Usage: "`NAME`: anthropic, openai, mock; auto: by a line's format, then its model, then the key that is set"},
+			Usage: "`NAME`: anthropic, openai, mock, azure, gemini, bedrock, groq, ollama, …: llmbatch providers lists them; auto: by a line's format, its model, the key that is set"},
 		&cli.StringFlag{Category: groupAPI, Name: "endpoint", Value: "chat", Destination: &o.endpoint, Usage: "`NAME`: for openai: chat or responses; a batch line's own url wins"},
 		&cli.StringFlag{Category: groupAPI, Name: "base-url", Destination: &o.baseURL, DefaultText: "ANTHROPIC_BASE_URL, OPENAI_BASE_URL, or the provider's",
 			Usage: "`URL`: a compatible server or gateway: with /v1 for openai, without for anthropic; no key is then required"},

@@ -41,28 +41,23 @@ func fileKey(o *options) (string, error) {
 // here. keyFile, if not "", wins over the environment.
 func credentials(family, keyFile string, e *env) (provider.Credentials, error) {
 	var c provider.Credentials
-	variables := []string{"OPENAI_API_KEY"}
-	if family == anthropicName {
-		variables = []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"}
-	} else {
+	p, _ := provider.FindPreset(family)
+	if p.Name == openaiName {
 		c.Organization, c.Project = e.getenv("OPENAI_ORG_ID"), e.getenv("OPENAI_PROJECT_ID")
 	}
 	if keyFile != "" {
 		c.Key = keyFile
 		return c, nil
 	}
-	for _, name := range variables {
-		raw := e.getenv(name)
-		if strings.TrimSpace(raw) == "" {
-			continue
-		}
-		key, err := provider.CheckKey(raw, name)
-		if err != nil {
-			return c, usagef("%w", err)
-		}
-		c.Key, c.Bearer = key, name == "ANTHROPIC_AUTH_TOKEN"
+	name, bearer := p.KeyVariable(e.getenv)
+	if name == "" {
 		return c, nil
 	}
+	key, err := provider.CheckKey(e.getenv(name), name)
+	if err != nil {
+		return c, usagef("%w", err)
+	}
+	c.Key, c.Bearer = key, bearer
 	return c, nil
 }
 

@@ -61,10 +61,7 @@ func newRouter(o *options, e *env, mock *url.URL) (*router, error) {
 		return nil, err
 	}
 	r.secrets = append(r.secrets, r.keyFile)
-	for _, family := range []string{anthropicName, openaiName} {
-		if o.provider != "auto" && o.provider != family {
-			continue
-		}
+	for _, family := range r.candidates() {
 		c, err := credentials(family, r.keyFile, e)
 		if err != nil {
 			return nil, err
@@ -144,8 +141,8 @@ func (r *router) twoProviders(family string, line int) error {
 func (r *router) family(it *input.Item) (string, error) {
 	byFormat := map[input.Format]string{input.AnthropicBatch: anthropicName, input.OpenAIBatch: openaiName}[it.Format]
 	p := r.o.provider
-	if p == anthropicName || p == openaiName {
-		if byFormat != "" && byFormat != p {
+	if preset, ok := provider.FindPreset(p); ok {
+		if byFormat != "" && byFormat != preset.Family {
 			return "", &input.LineError{Line: it.Line, Msg: "a batch line for " + byFormat + ", but --provider is " + p,
 				Hint: "leave --provider out, or split the file"}
 		}
@@ -165,6 +162,11 @@ func (r *router) family(it *input.Item) (string, error) {
 	}
 	if r.keyFile == "" && len(r.keyed) == 1 {
 		return r.keyed[0], nil
+	}
+	if r.o.baseURL != "" && len(r.keyed) == 0 { // nearly all compatible servers speak OpenAI's API
+		if base, err := provider.ParseBase(r.o.baseURL); err == nil && !strings.EqualFold(base.Host, "api.anthropic.com") {
+			return openaiName, nil
+		}
 	}
 	return "", r.undecided(it)
 }
@@ -225,10 +227,16 @@ func (r *router) target(family string) (*runner.Target, error) {
 	if r.o.params == "" {
 		t.Defaults.Params = nil
 	}
+	preset, _ := provider.FindPreset(family)
 	t.Provider = provider.Provider(openai.New())
-	if family == anthropicName {
+	if preset.Family == provider.FamilyAnthropic {
 		t.Provider = anthropic.New()
 	}
+	if preset.Name != preset.Family { // a run may go on at another host of the family
+		t.Defaults.Family = preset.Family
+	}
+	t.Defaults.Limit, t.Defaults.NoStreamOptions, t.Defaults.Vertex = presetLimit(preset, native), preset.NoStreamOptions, preset.Vertex
+	t.Defaults.Deployments = preset.Family == provider.FamilyOpenAI && strings.HasSuffix(base.Path, "/openai") && base.Query().Has("api-version")
 	if r.mock != nil {
 		t.Defaults.Mock, t.Defaults.Name = true, mockName
 		return t, nil
@@ -236,7 +244,9 @@ func (r *router) target(family string) (*runner.Target, error) {
 	if t.Credentials, err = credentials(family, r.keyFile, r.e); err != nil {
 		return nil, err
 	}
-	t.Credentials.Header = r.o.authHeader
+	if t.Credentials.Header = preset.Header; r.o.authHeader != "" {
+		t.Credentials.Header = r.o.authHeader
+	}
 	r.signBasic(t, base)
 	return t, nil
 }
@@ -268,10 +278,7 @@ func (r *router) requireKey(family string) error {
 // requireAnyKey is for a pipe, whose lines are not known beforehand.
 func (r *router) requireAnyKey() error {
 	var err error
-	for _, family := range []string{anthropicName, openaiName} {
-		if r.o.provider != "auto" && r.o.provider != family && r.mock == nil {
-			continue
-		}
+	for _, family := range r.candidates() {
 		if err = r.requireKey(family); err == nil {
 			return nil
 		}
@@ -282,41 +289,4 @@ func (r *router) requireAnyKey() error {
 // signsItself says whether the user's own headers carry the key.
 func signsItself(h http.Header) bool {
 	return h.Get("Authorization") != "" || h.Get("X-Api-Key") != "" || h.Get("Api-Key") != ""
-}
-
-func noKey(family string) error {
-	name, variable := "OpenAI", "OPENAI_API_KEY"
-	if family == anthropicName {
-		name, variable = "Anthropic", "ANTHROPIC_API_KEY"
-	}
-	return usagef("no key for %s", name).
-		hint("set %s, or name a file that holds the key: --api-key-file FILE", variable).
-		hint("to try it without a key: --provider mock")
-}
-
-// base is the base URL of a family; native is true on the provider's own host.
-func (r *router) base(family string) (base *url.URL, native bool, err error) {
-	own, variable := "https://api.openai.com/v1", "OPENAI_BASE_URL"
-	if family == anthropicName {
-		own, variable = "https://api.anthropic.com", "ANTHROPIC_BASE_URL"
-	}
-	if r.mock != nil {
-		u := *r.mock
-		if family == openaiName {
-			u.Path += "/v1"
-		}
-		return &u, false, nil
-	}
-	raw, where := r.o.baseURL, label(r.o, "base-url")
-	if raw == "" {
-		raw, where = strings.TrimSpace(r.e.getenv(variable)), variable
-	}
-	if raw == "" {
-		raw = own
-	}
-	if base, err = provider.ParseBase(raw); err != nil {
-		return nil, false, usagef("%s: %w", where, err)
-	}
-	known, err := url.Parse(own)
-	return base, err == nil && strings.EqualFold(base.Host, known.Host), err
 }

@@ -308,7 +308,7 @@ type choice struct {
 
 func choices(o *options) []choice {
 	return []choice{
-		{"provider", o.provider, []string{"auto", "anthropic", "openai", "mock"}},
+		{"provider", o.provider, providerNames()},
 		{"endpoint", o.endpoint, []string{"chat", "responses"}},
 		{"progress", o.progress, []string{"auto", "bar", "log", "none"}},
 		{"on-long-wait", o.onLongWait, []string{"give-up", "cap"}},

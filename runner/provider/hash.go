@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -8,7 +9,7 @@ import (
 )
 
 // Hash identifies a request: "sha256:" and the 64 hex digits of the digest of
-// its provider, method, path and body. Host, headers and key are no part of it,
+// its family, method, path and body. Host, headers and key are no part of it,
 // nor is a "stream" that llmbatch adds when it sends. Safe for concurrent use.
 func Hash(c *Call) string {
 	sum := digest(c)
@@ -36,7 +37,7 @@ const longestJoined = 64 << 10
 func digest(c *Call) (sum [sha256.Size]byte) {
 	kept := buffers.Get().(*[]byte)
 	b := (*kept)[:0]
-	for _, s := range [...]string{c.Provider, c.Method, c.Path} {
+	for _, s := range [...]string{cmp.Or(c.Family, c.Provider), c.Method, c.Path} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}

@@ -82,8 +82,16 @@ type Defaults struct {
 	// Limit is the member that bounds the output of Chat Completions; "" is
 	// max_completion_tokens where Native, else max_tokens.
 	Limit string
-	// Name is what Call.Provider says: "anthropic", "openai" or "mock".
+	// Name is what Call.Provider says: a preset's name, or "mock".
 	Name string
+	// Family is what the request is hashed as, "" for Name.
+	Family string
+	// NoStreamOptions: nothing but "stream" may be added to a body.
+	NoStreamOptions bool
+	// Deployments: the URL names the model (Azure's classic one).
+	Deployments bool
+	// Vertex: Claude's requests take Google's form, with the model in the URL.
+	Vertex bool
 	// Mock: a missing model or max_tokens is filled in rather than refused.
 	Mock bool
 }
@@ -114,11 +122,15 @@ type Credentials struct {
 type Call struct {
 	API      API
 	Provider string
-	Method   string
+	// Family is hashed in the Provider's place, "" for the Provider itself.
+	Family string
+	Method string
 	// Path is relative to the base URL, with a leading slash: /v1/messages for
 	// Anthropic, /chat/completions for OpenAI (whose base URL has the /v1).
-	Path  string
-	Model string
+	Path string
+	// StreamPath is the path where the answer is to be streamed, "" for Path.
+	StreamPath string
+	Model      string
 	// Body is final but for "stream", which is added when it is sent.
 	Body json.RawMessage
 	// Stream says that the body itself asks for a stream.

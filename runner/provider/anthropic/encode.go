@@ -2,6 +2,8 @@ package anthropic
 
 import (
 	"net/http"
+	"net/url"
+	"strings"
 
 	"llmbatch/input"
 	"llmbatch/runner/provider"
@@ -17,6 +19,7 @@ func (Provider) Encode(it *input.Item, d provider.Defaults) (*provider.Call, err
 	c := &provider.Call{
 		API:      provider.AnthropicMessages,
 		Provider: d.Name,
+		Family:   d.Family,
 		Method:   http.MethodPost,
 		Path:     "/v1/messages",
 	}
@@ -42,7 +45,23 @@ func (Provider) Encode(it *input.Item, d provider.Defaults) (*provider.Call, err
 	if err := complete(c, it, d); err != nil {
 		return nil, err
 	}
+	if d.Vertex {
+		toVertex(c)
+	}
 	return c, nil
+}
+
+// vertexVersion is the one that Google's form of the request asks for.
+const vertexVersion = "vertex-2023-10-16"
+
+// toVertex gives the call Google's form: the model stands in the URL and not in the
+// body, which has the version.
+func toVertex(c *provider.Call) {
+	c.Path = "/publishers/anthropic/models/" + url.PathEscape(c.Model) + ":rawPredict"
+	c.StreamPath = strings.TrimSuffix(c.Path, "rawPredict") + "streamRawPredict"
+	if c.Body = body.Remove(c.Body, "model"); body.Member(c.Body, "anthropic_version") == nil {
+		c.Body = body.Insert(c.Body, "anthropic_version", body.Quote(vertexVersion))
+	}
 }
 
 // complete notes in the call what the body asks for, and refuses one that the API

@@ -86,3 +86,15 @@ func Append(array, element []byte) []byte {
 
 // AppendText adds the text of a JSON string to what is there.
 func AppendText(dst, v []byte) []byte { return jsonl.AppendText(dst, v) }
+
+// Remove returns the object without the member. The others keep their order and their
+// values' bytes.
+func Remove(obj []byte, name string) json.RawMessage {
+	out := append(make([]byte, 0, len(obj)), '{')
+	for w := Members(obj); w.Next(); {
+		if string(w.Name) != name {
+			out = appendMember(out, string(w.Name), w.Value)
+		}
+	}
+	return append(out, '}')
+}

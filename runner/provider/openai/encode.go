@@ -2,6 +2,7 @@ package openai
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"llmbatch/input"
@@ -19,7 +20,7 @@ const (
 // defaults, a message list to the API that has such a member, and a batch line
 // to its own url. A missing model that has no default is the user's error.
 func (Provider) Encode(it *input.Item, d provider.Defaults) (*provider.Call, error) {
-	c := &provider.Call{Provider: d.Name, Method: http.MethodPost}
+	c := &provider.Call{Provider: d.Name, Family: d.Family, Method: http.MethodPost}
 	var err error
 	switch it.Format {
 	case input.Prompt:
@@ -46,6 +47,10 @@ func (Provider) Encode(it *input.Item, d provider.Defaults) (*provider.Call, err
 	body.Fill(c, d, slots(c, d))
 	if err := complete(c, it, d); err != nil {
 		return nil, err
+	}
+	c.Plain = c.Plain && !d.NoStreamOptions
+	if d.Deployments && c.Model != "" && c.API != provider.OpenAIResponses { // Azure's classic URL
+		c.Path = "/deployments/" + url.PathEscape(c.Model) + c.Path
 	}
 	return c, nil
 }
