@@ -303,3 +303,28 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// Every hash is found again, however far the set has grown, in little more than its own
+// eight bytes.
+func TestHashes(t *testing.T) {
+	var s hashes
+	const n = 200_000
+	h := func(i uint64) uint64 { return i * 0x9e3779b97f4a7c15 }
+	for i := range uint64(n) {
+		if !s.add(h(i)) {
+			t.Fatalf("%d was there before it was added", i)
+		}
+	}
+	slots := 0
+	for i := range s.parts {
+		slots += len(s.parts[i].slots)
+	}
+	for i := range uint64(n) {
+		if s.add(h(i)) {
+			t.Fatalf("%d is lost", i)
+		}
+	}
+	if per := float64(8*slots) / n; per > 17 {
+		t.Errorf("%.1f bytes a hash", per)
+	}
+}

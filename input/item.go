@@ -13,7 +13,7 @@
 // Lines end at LF only (CR before it is white space); a line may begin with a BOM.
 // Blank lines are skipped. The bound of a line is Options.MaxLine, 256 MiB.
 // A file may be gzip or zstd. Files are read in chunks of 64 KB, and no more than
-// two long lines at a time; besides them the check holds a hash of each id.
+// two long lines at a time; besides them the check holds a hash of each id, about 12 bytes.
 //
 // A regular file can be checked whole (Check) before its items are used (Items);
 // a pipe is read once, and its bad lines are items with Bad set.
