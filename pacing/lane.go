@@ -36,13 +36,10 @@ type lane struct {
 	probe bool          // the next launch goes against the headers
 	dry   time.Duration // until then the quota holds the next launch back
 
-	hungry bool   // a Try has failed since the last wake
-	want   demand // its demand
 	closed bool
 
 	// for the one who drives the lane
 	served  []*waiter
-	wake    bool
 	changes []change
 	logging bool
 }
@@ -70,24 +67,6 @@ func newLane(c Config) *lane {
 }
 
 func (l *lane) atFloor() bool { return l.fixed || l.limit <= 1 }
-
-// offer is Try: f leaves now, or the demand is remembered.
-func (l *lane) offer(now time.Duration, d demand, f *flight) bool {
-	if l.closed {
-		return false
-	}
-	l.observe(now)
-	if l.queue.Len() > 0 {
-		l.serve(now)
-	}
-	if l.queue.Len() == 0 && l.ready(now, d) <= now && l.take(now) {
-		l.launch(now, d, f)
-		l.hungry = false
-		return true
-	}
-	l.hungry, l.want = true, d
-	return false
-}
 
 func (l *lane) enqueue(w *waiter) {
 	if l.closed {
@@ -124,14 +103,7 @@ func (l *lane) pump(now time.Duration) time.Duration {
 		return never
 	}
 	l.observe(now)
-	again := l.serve(now)
-	if l.hungry && l.queue.Len() == 0 {
-		if again = l.ready(now, l.want); again <= now {
-			l.hungry, l.wake = false, true
-			return never
-		}
-	}
-	return again
+	return l.serve(now)
 }
 
 // serve gives permits to waiting items and sends away those that are late. It
@@ -167,8 +139,7 @@ func (l *lane) serve(now time.Duration) time.Duration {
 // take takes a permit; a test needs none to be free.
 func (l *lane) take(now time.Duration) bool {
 	if now < l.gate.until {
-		l.permits.force()
-		return true
+		return l.permits.force()
 	}
 	return l.permits.take()
 }

@@ -6,19 +6,17 @@ import (
 	"time"
 )
 
-// Limiter guards one lane. Its methods may be called by many goroutines.
-// All decisions are the lane's; here are only the lock, the clock and the
-// one timer.
+// Limiter guards one lane. Its methods may be called by many goroutines. All
+// decisions are the lane's; here are only the lock, the clock and the one timer.
 type Limiter struct {
 	origin time.Time
-	wake   func()
 	log    func(Change)
+	share  *share
 
 	mu    sync.Mutex
 	lane  *lane
 	timer *time.Timer
 	armed time.Duration // when the timer fires; never if it is not set
-	spare *Permit       // for the next Try: most of those at a full window fail
 }
 
 // Permit is the right to have one request on the wire.
@@ -30,9 +28,20 @@ type Permit struct {
 	flight  flight
 }
 
+// Ticket is a place in a lane's queue. Its Wait is called once.
+type Ticket struct {
+	limiter *Limiter
+	permit  *Permit
+	waiter  waiter
+}
+
 // New returns a Limiter, open, with its whole first limit free.
 func New(c Config) *Limiter {
-	l := &Limiter{origin: time.Now(), wake: c.Wake, log: c.Log, armed: never, lane: newLane(c)}
+	l := &Limiter{origin: time.Now(), log: c.Log, armed: never, lane: newLane(c)}
+	if c.Ceiling != nil {
+		l.share = &share{ceiling: c.Ceiling, limiter: l}
+		l.lane.permits.share = l.share
+	}
 	l.timer = time.AfterFunc(never, l.tick)
 	return l
 }
@@ -48,21 +57,27 @@ func (l *Limiter) at(t time.Duration) time.Time {
 }
 
 func (l *Limiter) tick() {
-	l.mu.Lock()
-	l.armed = never
-	l.release(l.now())
+	l.act(func(time.Duration) { l.armed = never })
 }
 
-// release lets the lane act on what has changed, unlocks, and wakes who waits.
-func (l *Limiter) release(now time.Duration) {
-	if l.settle(now) && l.wake != nil {
-		l.wake()
+// act makes a change under the lock and lets the lane do what follows from it.
+// Then the lanes that wait for a common ceiling take what has become free.
+func (l *Limiter) act(do func(now time.Duration)) {
+	l.tell(l.locked(do))
+	for next := l.share.next(); next != nil; next = l.share.next() {
+		next.tell(next.locked(nil))
 	}
 }
 
-// settle is release without the waking; it tells whether that is due.
-func (l *Limiter) settle(now time.Duration) (wake bool) {
+func (l *Limiter) locked(do func(now time.Duration)) []change {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if do != nil {
+		do(now)
+	}
 	again := l.lane.pump(now)
+	l.share.decline()
 	for _, w := range l.lane.served {
 		close(w.ready)
 	}
@@ -71,67 +86,55 @@ func (l *Limiter) settle(now time.Duration) (wake bool) {
 		l.armed = again
 		l.timer.Reset(max(again-now, 0))
 	}
-	changes, wake := l.lane.changes, l.lane.wake
-	l.lane.changes, l.lane.wake = nil, false
-	l.mu.Unlock()
-	if l.log != nil {
-		for _, c := range changes {
-			l.log(Change{At: l.origin.Add(c.at), From: c.from, To: c.to, Reason: c.reason, Detail: c.detail})
-		}
-	}
-	return wake
+	changes := l.lane.changes
+	l.lane.changes = nil
+	return changes
 }
 
-// Try returns a permit for an item that was never sent, or nil if it may not
-// leave now or a waiting item comes first. It never blocks. After a nil,
-// Config.Wake is called as soon as another Try may succeed.
-func (l *Limiter) Try(w Work) *Permit {
-	l.mu.Lock()
-	now, p := l.now(), l.spare
-	if p == nil {
-		p = &Permit{limiter: l}
+func (l *Limiter) tell(changes []change) {
+	if l.log == nil {
+		return
 	}
-	if l.lane.offer(now, l.demand(w), &p.flight) {
-		p.Limit, l.spare = l.lane.limit, nil
-	} else {
-		p, l.spare = nil, p
+	for _, c := range changes {
+		l.log(Change{At: l.origin.Add(c.at), From: c.from, To: c.to, Reason: c.reason, Detail: c.detail})
 	}
-	l.release(now)
-	return p
 }
 
-// Acquire waits for a permit. Waiting items come before those of Try, lowest
-// Order first. The error is ctx's cause, ErrClosed or a *LateError: the gate
-// opens after w.NotAfter, or w.NotAfter has passed.
+// Enqueue puts an item into the lane's queue. Items leave lowest Order first, as
+// soon as limit, gate, quota and ceiling allow it. It never blocks.
+func (l *Limiter) Enqueue(w Work) *Ticket {
+	t := &Ticket{limiter: l, permit: &Permit{limiter: l}}
+	t.waiter = waiter{demand: l.demand(w), flight: &t.permit.flight, ready: make(chan struct{})}
+	l.act(func(time.Duration) { l.lane.enqueue(&t.waiter) })
+	return t
+}
+
+// Acquire is Enqueue and Wait.
 func (l *Limiter) Acquire(ctx context.Context, w Work) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	p := &Permit{limiter: l}
-	me := &waiter{demand: l.demand(w), flight: &p.flight, ready: make(chan struct{})}
-	l.mu.Lock()
-	now := l.now()
-	l.lane.enqueue(me)
-	l.release(now)
+	return l.Enqueue(w).Wait(ctx)
+}
+
+// Wait waits for the permit. The error is ctx's cause, ErrClosed or a *LateError:
+// the gate opens after the Work's NotAfter, or that has passed.
+func (t *Ticket) Wait(ctx context.Context) (*Permit, error) {
+	l, me := t.limiter, &t.waiter
 	select {
 	case <-me.ready:
 	case <-ctx.Done():
-		l.mu.Lock()
-		now := l.now()
-		if l.lane.leave(me) || me.end == gone { // else a permit came at the same time
-			l.release(now)
-			return nil, context.Cause(ctx)
-		}
-		if me.end == launched {
-			l.lane.done(now, &p.flight, Outcome{})
-		}
-		l.release(now)
+		l.act(func(now time.Duration) {
+			if !l.lane.leave(me) && me.end == launched { // the permit came at the same time
+				l.lane.done(now, me.flight, Outcome{})
+			}
+		})
 		return nil, context.Cause(ctx)
 	}
 	switch me.end {
 	case launched:
-		p.Limit = me.limit
-		return p, nil
+		t.permit.Limit = me.limit
+		return t.permit, nil
 	case late:
 		return nil, &LateError{Until: l.at(me.until)}
 	default:
@@ -163,27 +166,22 @@ func (l *Limiter) Status() Status {
 // Close wakes all who wait with ErrClosed; nothing is launched any more.
 // Permits already given are still to be given back.
 func (l *Limiter) Close() {
-	l.mu.Lock()
-	l.lane.close()
-	l.timer.Stop()
-	l.release(l.now())
+	l.act(func(time.Duration) {
+		l.lane.close()
+		l.timer.Stop()
+	})
 }
 
 // Done gives the permit back with what the request taught. Call it once;
 // further calls do nothing.
 func (p *Permit) Done(o Outcome) Feedback {
+	var f Feedback
 	l := p.limiter
-	l.mu.Lock()
-	now := l.now()
-	outage, alone := l.lane.done(now, &p.flight, o)
-	f := Feedback{Outage: outage, Alone: alone}
-	if until := l.lane.gate.certain(); until > now {
-		f.Gate = l.at(until)
-	}
-	if o.Relay {
-		l.settle(now)
-	} else {
-		l.release(now)
-	}
+	l.act(func(now time.Duration) {
+		f.Outage, f.Alone = l.lane.done(now, &p.flight, o)
+		if until := l.lane.gate.certain(); until > now {
+			f.Gate = l.at(until)
+		}
+	})
 	return f
 }

@@ -3,6 +3,7 @@ package pacing
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,10 +13,7 @@ import (
 func TestWaitingItemsLeaveLowestOrderFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Config{Max: 1, Start: 1})
-		p := l.Try(Work{Order: 1})
-		if p == nil {
-			t.Fatal("got no permit from an idle lane, want one")
-		}
+		p := granted(t, l, Work{Order: 1})
 		order := make(chan int64, 3)
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -32,9 +30,6 @@ func TestWaitingItemsLeaveLowestOrderFirst(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		if l.Try(Work{Order: 0}) != nil {
-			t.Error("got a permit at a full window, want none")
-		}
 		p.Done(Outcome{Signal: Good})
 		for _, want := range []int64{3, 5, 9} {
 			if got := <-order; got != want {
@@ -46,28 +41,21 @@ func TestWaitingItemsLeaveLowestOrderFirst(t *testing.T) {
 
 func TestGateHoldsEverybodyForAsLongAsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wakes := make(chan struct{}, 10)
-		l := New(Config{Wake: func() { wakes <- struct{}{} }})
-		p := l.Try(Work{})
+		l := New(Config{})
+		p := granted(t, l, Work{})
 		start := time.Now()
 		f := p.Done(Outcome{Signal: Throttled, Hint: 2 * time.Second})
 		if d := f.Gate.Sub(start); d < 2*time.Second || d > 2100*time.Millisecond {
 			t.Errorf("got a gate of %v, want 2 s to 2.1 s", d)
-		}
-		if l.Try(Work{}) != nil {
-			t.Error("got a permit from a shut lane, want none")
 		}
 		var late *LateError
 		_, err := l.Acquire(t.Context(), Work{NotAfter: start.Add(time.Second)})
 		if !errors.As(err, &late) || !late.Until.Equal(f.Gate) {
 			t.Errorf("got %v, want a LateError until %v", err, f.Gate)
 		}
-		<-wakes
+		granted(t, l, Work{})
 		if d := time.Since(start); d < 2*time.Second || d > 2100*time.Millisecond {
-			t.Errorf("woken after %v, want 2 s to 2.1 s", d)
-		}
-		if l.Try(Work{}) == nil {
-			t.Error("got no permit from an open lane, want one")
+			t.Errorf("launched after %v, want 2 s to 2.1 s", d)
 		}
 	})
 }
@@ -75,7 +63,7 @@ func TestGateHoldsEverybodyForAsLongAsAsked(t *testing.T) {
 func TestAcquireEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Config{Max: 1})
-		p := l.Try(Work{})
+		p := granted(t, l, Work{})
 		cause := errors.New("stopped")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
@@ -107,22 +95,31 @@ func TestAcquireEnds(t *testing.T) {
 		if _, err := l.Acquire(t.Context(), Work{}); err != ErrClosed {
 			t.Errorf("after Close: got %v, want ErrClosed", err)
 		}
-		if l.Try(Work{}) != nil {
-			t.Error("after Close: got a permit, want none")
-		}
 	})
 }
 
-func BenchmarkTryDone(b *testing.B) {
+func BenchmarkAcquireDone(b *testing.B) {
 	l := New(Config{Max: 64, Start: 64})
-	held := make([]*Permit, 63)
-	for i := range held {
-		held[i] = l.Try(Work{})
-	}
 	for i := 0; b.Loop(); i++ {
-		p := l.Try(Work{Order: int64(i)})
-		l.Try(Work{})
-		held[i%63], p = p, held[i%63]
-		p.Done(Outcome{Signal: Good})
+		granted(b, l, Work{Order: int64(i)}).Done(Outcome{Signal: Good})
 	}
+}
+
+// granted waits for a permit.
+func granted(t testing.TB, l *Limiter, w Work) *Permit {
+	t.Helper()
+	p, err := l.Acquire(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// offer launches an item that leaves now or not at all.
+func (l *lane) offer(now time.Duration, d demand, f *flight) bool {
+	w := &waiter{demand: d, flight: f}
+	l.enqueue(w)
+	l.pump(now)
+	l.served = slices.DeleteFunc(l.served, func(o *waiter) bool { return o == w })
+	return !l.leave(w) && w.end == launched
 }

@@ -40,21 +40,11 @@ func (s *shop) visit() Signal {
 // took.
 func shopTrip(t *testing.T, c Config, s *shop, items int) time.Duration {
 	t.Helper()
-	wake := make(chan struct{}, 1)
-	c.Wake = func() {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
 	l := New(c)
 	s.opened = time.Now()
 	var wg sync.WaitGroup
 	for i := range int64(items) {
-		p := l.Try(Work{Order: i})
-		for ; p == nil; p = l.Try(Work{Order: i}) {
-			<-wake
-		}
+		p := granted(t, l, Work{Order: i})
 		wg.Go(func() {
 			for {
 				signal := s.visit()
@@ -111,7 +101,7 @@ func TestTripsWithGoroutines(t *testing.T) {
 func TestItemRefusedFiftyTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Config{})
-		p := l.Try(Work{Order: 1})
+		p := granted(t, l, Work{Order: 1})
 		for i := range 50 {
 			if f := p.Done(Outcome{Signal: Throttled}); f.Outage || f.Gate.IsZero() {
 				t.Fatalf("refusal %d: got %+v, want a gate and no outage", i, f)
@@ -135,7 +125,7 @@ func TestGateReleasesGently(t *testing.T) {
 		l := New(Config{Start: 100})
 		var permits []*Permit
 		for i := range int64(100) {
-			permits = append(permits, l.Try(Work{Order: i}))
+			permits = append(permits, granted(t, l, Work{Order: i}))
 		}
 		<-time.After(30 * time.Millisecond)
 		start := time.Now()
@@ -170,10 +160,7 @@ func TestCancelledWaiterGivesItsPermitBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(Config{Max: 1})
 		for range 200 {
-			p := l.Try(Work{})
-			if p == nil {
-				t.Fatal("got no permit from an idle lane: one was lost")
-			}
+			p := granted(t, l, Work{}) // one that was lost would be missed here
 			ctx, cancel := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
 			wg.Go(func() {
@@ -197,7 +184,7 @@ func TestStatusTellsWhyItIsShut(t *testing.T) {
 		var mu sync.Mutex
 		var changes []Change
 		l := New(Config{Log: func(c Change) { mu.Lock(); changes = append(changes, c); mu.Unlock() }})
-		p := l.Try(Work{})
+		p := granted(t, l, Work{})
 		if st := l.Status(); st.Limit != 4 || st.InFlight != 1 || !st.Gate.IsZero() || st.Reason != "" || st.Floor {
 			t.Errorf("got %+v, want a limit of 4, one in flight, open", st)
 		}

@@ -95,7 +95,7 @@ func (m *Mirror) Look(hungry bool) Status {
 	m.lane.observe(now)
 	s := m.status(now)
 	changes := m.lane.changes
-	m.lane.changes, m.lane.wake = nil, false
+	m.lane.changes = nil
 	m.mu.Unlock()
 	if m.log != nil {
 		for _, c := range changes {
@@ -157,12 +157,17 @@ func (m *Mirror) ramped(limit int, now time.Duration) int {
 }
 
 // force takes a permit although the limit may be reached: the request is on the
-// wire already.
-func (p *permits) force() {
-	if !p.take() {
-		p.parked--
-		p.taken++
+// wire already, or tests whether a gate holds for all. Only a common ceiling can
+// refuse it.
+func (p *permits) force() bool {
+	if !p.share.take() {
+		return false
 	}
+	if !p.sem.TryAcquire(1) {
+		p.parked--
+	}
+	p.taken++
+	return true
 }
 
 // sighting is a launch or a landing as another process saw it.

@@ -70,8 +70,6 @@ type Outcome struct {
 	Concurrent bool
 	// Input and Output are the tokens billed, 0 if unknown.
 	Input, Output float64
-	// Relay says that the caller will Try next: Config.Wake is not called for this.
-	Relay bool
 }
 
 // Resource is what a quota counts.
@@ -137,8 +135,9 @@ type Config struct {
 	Decrease float64 // the limit after a cut, but the first, as a share of what the server holds, at most 1; 0 means 0.95
 	RPM, TPM float64 // known limits; 0 means unknown
 	Seed     uint64
-	// Wake is called, outside of any lock, when a Try that failed may succeed now.
-	Wake func()
+	// Ceiling bounds what all the Limiters that share it have on the wire together;
+	// nil: only Max bounds this one.
+	Ceiling *Ceiling
 	// Log is called, outside of any lock, for each change; nil means none.
 	Log func(Change)
 }

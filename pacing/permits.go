@@ -9,6 +9,7 @@ import "golang.org/x/sync/semaphore"
 type permits struct {
 	sem                *semaphore.Weighted
 	max, taken, parked int
+	share              *share // of a ceiling over several lanes; nil: none
 }
 
 func newPermits(most, limit int) permits {
@@ -22,6 +23,10 @@ func (p *permits) take() bool {
 	if !p.sem.TryAcquire(1) {
 		return false
 	}
+	if !p.share.take() {
+		p.sem.Release(1)
+		return false
+	}
 	p.taken++
 	return true
 }
@@ -29,6 +34,7 @@ func (p *permits) take() bool {
 // give puts one back, or parks it if too few are parked for this limit.
 func (p *permits) give(limit int) {
 	p.taken--
+	p.share.give()
 	if p.parked < p.max-limit {
 		p.parked++
 		return

@@ -23,7 +23,7 @@ const (
 	gone // its caller went away
 )
 
-// waiter is an item that wants to be sent again.
+// waiter is an item that wants to be sent.
 type waiter struct {
 	demand
 	flight *flight

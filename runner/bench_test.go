@@ -75,12 +75,13 @@ func BenchmarkItem(b *testing.B) {
 	target := &runner.Target{Provider: openai.New(), Base: base, Credentials: provider.Credentials{Key: "sk-test-0123456789"},
 		Defaults: provider.Defaults{Name: "openai", Endpoint: "chat"}}
 	r := runner.New(runner.Config{
-		Items: in.Items(), Reload: in.Reload, Route: func(*input.Item) (*runner.Target, error) { return target, nil }, Lanes: 1,
-		Write: out.Write, Old: out.Index().Lookup, OldRow: out.Row,
-		Pacing:     pacing.Config{Max: 64, Fixed: true},
-		ItemBudget: 30 * time.Minute, AttemptTimeout: 10 * time.Minute, Drain: 25 * time.Second,
-		Salt: "0123456789abcdef", IdempotencyHeader: "Idempotency-Key",
-		Transport: answerer{fmt.Appendf(nil, answerText, strings.Repeat(words, 3))},
+		Source: runner.Source{Items: in.Items(), Reload: in.Reload, Route: func(*input.Item) (*runner.Target, error) { return target, nil },
+			Lanes: 1, Old: out.Index().Lookup, OldRow: out.Row},
+		Sink: runner.Sink{Write: out.Write},
+		Limits: runner.Limits{Pacing: pacing.Config{Max: 64, Fixed: true},
+			ItemBudget: 30 * time.Minute, AttemptTimeout: 10 * time.Minute, Drain: 25 * time.Second},
+		Hooks: runner.Hooks{Transport: answerer{fmt.Appendf(nil, answerText, strings.Repeat(words, 3))}},
+		Salt:  "0123456789abcdef", IdempotencyHeader: "Idempotency-Key",
 	})
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -35,18 +35,13 @@ func (e codingError) Error() string {
 // length that is claimed costs nothing.
 const mostAhead = 1 << 20
 
-// readAll reads at most most bytes, into buf's place if they fit; size is a hint,
-// negative if unknown. Of an answer that is too large it returns the beginning and
-// ErrBodyTooLarge.
-func readAll(buf []byte, r io.Reader, size, most int64) ([]byte, error) {
+// readAll reads at most most bytes; size is a hint, negative if unknown. Of an
+// answer that is too large it returns the beginning and ErrBodyTooLarge.
+func readAll(r io.Reader, size, most int64) ([]byte, error) {
 	if size < 0 {
 		size = 4096
 	}
-	size = min(size, most, mostAhead)
-	buf = buf[:0]
-	if int64(cap(buf)) <= size { // one more, so that the end is seen without growing
-		buf = make([]byte, 0, size+1)
-	}
+	buf := make([]byte, 0, min(size, most, mostAhead)+1) // one more, so that the end is seen without growing
 	for {
 		n, err := r.Read(buf[len(buf):min(cap(buf), int(most)+1)])
 		buf = buf[:len(buf)+n]

@@ -41,12 +41,32 @@ type Price struct{ Input, Output, CacheRead, CacheWrite float64 }
 // Config says what to run and within which bounds. Zero values mean: no bound,
 // off, or the default that the field names.
 type Config struct {
-	// Skipped counts, by the status of their rows, items before those that Items
-	// yields; nil: none.
-	Skipped map[output.Status]int
+	Source
+	Sink
+	Limits
+	Hooks
+
+	Stream        bool
+	OnCut         string // "restart" or "continue"
+	ContinueStyle string // "user" or "prefill"
+	// Salt begins the idempotency keys, FreshSalt those of items whose stored
+	// answer must not be replayed (failed ones that are run again).
+	Salt, FreshSalt string
+	// IdempotencyHeader carries the key; "" sends none.
+	IdempotencyHeader string
+	// UserAgent is sent; "" means llmbatch.
+	UserAgent string
+	Seed      uint64
+}
+
+// Source is where the items come from, and which of them need work.
+type Source struct {
 	// Items yields the lines in order. An error ends the reading: an
 	// *input.LineError or what the system said.
 	Items iter.Seq2[*input.Item, error]
+	// Skipped counts, by the status of their rows, items before those that Items
+	// yields; nil: none.
+	Skipped map[output.Status]int
 	// Reload reads an item's body again after Forget; nil keeps bodies in memory.
 	Reload func(*input.Item) error
 	// Route finds an item's target. An error fails the item without a request.
@@ -57,7 +77,6 @@ type Config struct {
 	// Lanes is how many lanes the input has, 0 if that is not known. A closed
 	// lane that is the only one aborts the run.
 	Lanes int
-
 	// Old looks up the row that an earlier run left, OldRow reads it; nil: none.
 	Old    func(key string) (output.Row, bool)
 	OldRow func(offset int64) (*output.Result, error)
@@ -66,56 +85,57 @@ type Config struct {
 	RetryFailed, Rerun bool
 	// Limit bounds how many items are opened; 0: all.
 	Limit int
-	// ReadAhead is how many items may be read before one can be launched; at least
-	// 4 are.
+	// ReadAhead is how many items of a lane may wait for their first request; at
+	// least 4 may.
 	ReadAhead int
+}
 
+// Sink is where the rows go.
+type Sink struct {
 	// Write takes each row; an error stops the run at once. It may be called by
 	// many goroutines.
 	Write func(*output.Result) error
-	// Fleeting: Write and OnRow keep nothing of a row once they have returned, so the
-	// bytes of an answer are used again.
-	Fleeting bool
 	// FinalOnly: the sink takes one row an item and can't supersede: no waiting
 	// rows, and rows that the uniform-failure guard may change are held back.
 	FinalOnly bool
+	// OnRow is called for each row after it was written; nil: not at all.
+	OnRow func(*output.Result)
+}
 
-	Retry  retry.Policy
-	Pacing pacing.Config // Wake is the runner's
-
+// Limits bound the run in time, number, size and money.
+type Limits struct {
+	Retry retry.Policy
+	// Pacing is each lane's. Its Max bounds the requests on the wire of all lanes
+	// together; 0 means 256. Its Ceiling is the runner's.
+	Pacing pacing.Config
 	// End is the run's end: nothing is launched after it. Zero: none.
 	End time.Time
 	// ItemBudget is one item's time from its first attempt's start, waits included.
 	ItemBudget time.Duration
-	// AttemptTimeout bounds one request whole, IdleTimeout a stream's silence.
-	AttemptTimeout, IdleTimeout time.Duration
+	// AttemptTimeout bounds one request whole.
+	AttemptTimeout time.Duration
+	// FirstTokenTimeout bounds the time to the first token of a stream, IdleTimeout
+	// its silence from then on.
+	FirstTokenTimeout, IdleTimeout time.Duration
+	// ConnectTimeout bounds dialling and the TLS handshake, each; 0 means 30 s.
+	ConnectTimeout time.Duration
+	// MaxAnswer is the most bytes of one answer that are read, decompressed; 0 means
+	// 64 MiB.
+	MaxAnswer int64
 	// Drain is how long requests on the wire may go on after the launching stopped.
 	Drain time.Duration
-
-	Stream        bool
-	OnCut         string // "restart" or "continue"
-	ContinueStyle string // "user" or "prefill"
 	// NoFailFast switches the uniform-failure guard off.
 	NoFailFast bool
+	Price      func(model string) (Price, bool) // nil: no prices
+	Spend      *pacing.Spend                    // nil: no cap on money
+}
 
-	// Salt begins the idempotency keys, FreshSalt those of items whose stored
-	// answer must not be replayed (failed ones that are run again).
-	Salt, FreshSalt string
-	// IdempotencyHeader carries the key; "" sends none.
-	IdempotencyHeader string
-
-	Seed  uint64
-	Price func(model string) (Price, bool) // nil: no prices
-	Spend *pacing.Spend                    // nil: no cap on money
-	Scrub *provider.Scrubber               // nil: nothing to scrub
-	Log   *slog.Logger                     // nil: none
-	// UserAgent is sent; "" means llmbatch.
-	UserAgent string
+// Hooks are what a run uses of others, and tells them.
+type Hooks struct {
+	Scrub *provider.Scrubber // nil: nothing to scrub
+	Log   *slog.Logger       // nil: none
 	// Transport sends the requests; nil means NewTransport.
 	Transport http.RoundTripper
-	// OnRow is called for each row after it was written.
-	OnRow func(*output.Result)
-
 	// Worker is written into each attempt; "": none.
 	Worker string
 	// LimitOf is what attempts say as their concurrency; nil: the lane's own limit.

@@ -38,42 +38,37 @@ type Progress struct {
 	First, End time.Time
 	Usage      provider.Usage
 	Last       *provider.Error `json:",omitempty"`
-	// Text is what cut streams brought, Next the body that asks for the rest.
+	// Text is what cut streams brought, Next the body that asks for the rest, Part
+	// how often that was asked for.
 	Text string `json:",omitempty"`
 	Next []byte `json:",omitempty"`
+	Part int    `json:",omitempty"`
 }
 
 // resume takes over what another process did.
-func (l *life) resume() {
-	if l.r.c.Resume == nil {
+func (i *item) resume() {
+	if i.r.c.Resume == nil {
 		return
 	}
-	if p := l.r.c.Resume(l.item); p != nil {
-		l.take(p)
+	if p := i.r.c.Resume(i.line); p != nil {
+		i.take(p)
 	}
 }
 
-func (l *life) take(p *Progress) {
-	l.attempts, l.errs, l.first, l.end = p.Attempts, p.Errors, p.First, p.End
-	l.usage, l.last, l.text, l.next = p.Usage, p.Last, p.Text, p.Next
+func (i *item) take(p *Progress) {
+	i.attempts, i.errs, i.first, i.end = p.Attempts, p.Errors, p.First, p.End
+	i.usage, i.last, i.text, i.next, i.part = p.Usage, p.Last, p.Text, p.Next, p.Part
 }
 
 // hand offers the item to Config.Defer; true means that somebody else has it.
-func (l *life) hand(at time.Time) bool {
-	if l.r.c.Defer == nil {
+func (i *item) hand(at time.Time) bool {
+	if i.r.c.Defer == nil {
 		return false
 	}
-	return l.r.c.Defer(l.item, Progress{
-		Attempts: l.attempts, Errors: l.errs, First: l.first, End: l.end,
-		Usage: l.usage, Last: l.last, Text: l.text, Next: l.next,
+	return i.r.c.Defer(i.line, Progress{
+		Attempts: i.attempts, Errors: i.errs, First: i.first, End: i.end,
+		Usage: i.usage, Last: i.last, Text: i.text, Next: i.next, Part: i.part,
 	}, at)
-}
-
-// stopped ends an item that is open when the run stops.
-func (l *life) stopped() {
-	if !l.hand(time.Time{}) {
-		l.finish(l.r.openStatus(), l.last, l.r.openReason())
-	}
 }
 
 // Remote is a run whose requests are made elsewhere (Config.Elsewhere): the run
@@ -94,7 +89,7 @@ type Open struct {
 	// NotBefore is before when it may not be sent; zero: at once.
 	NotBefore time.Time
 
-	task *task
+	item *item
 }
 
 // Items yields the items that need work, in order, and writes the rows of those
@@ -107,7 +102,7 @@ func (m Remote) Items() iter.Seq[*Open] {
 				r.inputFailed(err)
 				return
 			}
-			if r.intake.Err() != nil {
+			if r.ending.intake.Err() != nil {
 				return
 			}
 			o, did := m.Open(it)
@@ -138,18 +133,18 @@ func (m Remote) Open(it *input.Item) (o *Open, did bool) {
 		return nil, false
 	}
 	return &Open{Item: it, Hash: t.hash, Key: t.key, Provider: t.call.Provider, Model: t.call.Model,
-		Old: t.old, Earlier: t.earlier, NotBefore: t.notBefore, task: t}, true
+		Old: t.old, Earlier: t.earlier, NotBefore: t.notBefore, item: t}, true
 }
 
 // Reserve sets money aside for the item's next request. Where that would pass
 // the cap it returns false and a channel that is closed when a row has settled
 // another item's; with nothing left to settle the run stops.
-func (m Remote) Reserve(o *Open) (bool, <-chan struct{}) { return m.r.reserve(o.task) }
+func (m Remote) Reserve(o *Open) (bool, <-chan struct{}) { return m.r.reserve(o.item) }
 
 // Settle gives back what was set aside, for what the item's row says.
 func (m Remote) Settle(o *Open, res *output.Result) {
 	u := res.Usage
-	m.r.settle(o.task, provider.Usage{
+	m.r.settle(o.item, provider.Usage{
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
 		CacheReadTokens: u.CacheReadTokens, CacheWriteTokens: u.CacheWriteTokens, Known: true,
 	}, u != output.Usage{} || len(res.Attempts) == 0 || res.Status == output.Failed)
@@ -180,7 +175,7 @@ func (m Remote) history(key string, n int) json.RawMessage {
 	}
 	old, err := m.r.c.OldRow(row.Offset)
 	if err != nil {
-		m.r.halt(stop{reason: WriteFailed, err: err, message: "an earlier row could not be read again"})
+		m.r.ending.halt(stop{reason: WriteFailed, err: err, message: "an earlier row could not be read again"})
 		return nil
 	}
 	return FirstAttempts(old.History, n)
@@ -210,25 +205,24 @@ func FirstAttempts(history json.RawMessage, n int) json.RawMessage {
 // Leave writes the row of an item that has had attempts and is open when the run
 // has stopped.
 // With laneClosed the item gives up because its lane is closed.
-func (m Remote) Leave(it *input.Item, p Progress, laneClosed bool) {
-	t, err := m.r.prepare(it)
+func (m Remote) Leave(line *input.Item, p Progress, laneClosed bool) {
+	i, err := m.r.prepare(line)
 	if err != nil {
-		m.r.emit(m.r.badRow(it, err))
+		m.r.emit(m.r.badRow(line, err))
 		return
 	}
-	if row, ok := m.oldRow(it.Key); ok {
-		_ = m.r.carry(t, row, false)
+	if row, ok := m.oldRow(line.Key); ok {
+		_ = m.r.carry(i, row, false)
 	}
-	if t.key == "" {
-		t.key = idempotencyKey(m.r.c.Salt, it.Key, t.hash)
+	if i.key == "" {
+		i.key = idempotencyKey(m.r.c.Salt, line.Key, i.hash)
 	}
-	l := &life{task: t, r: m.r}
-	l.take(&p)
+	i.take(&p)
 	if laneClosed {
-		l.finish(output.GaveUp, l.last, "lane_closed")
+		i.finish(output.GaveUp, i.last, "lane_closed")
 		return
 	}
-	l.finish(m.r.openStatus(), l.last, m.r.openReason())
+	i.finish(m.r.ending.openStatus(), i.last, m.r.openReason())
 }
 
 func (m Remote) oldRow(key string) (output.Row, bool) {
@@ -245,25 +239,25 @@ func (m Remote) Halt(reason Reason, message, hint string, err error) {
 
 // Ending is why the run stops: the Report's first members.
 func (m Remote) Ending() Report {
-	m.r.stopMu.Lock()
-	defer m.r.stopMu.Unlock()
-	s := m.r.stop
+	m.r.ending.mu.Lock()
+	defer m.r.ending.mu.Unlock()
+	s := m.r.ending.stop
 	return Report{Reason: s.reason, Message: s.message, Hint: s.hint, Err: s.err}
 }
 
 // Halt stops the run as if it had found the reason itself. It may be called from
 // anywhere.
 func (r *Runner) Halt(reason Reason, message, hint string, err error) {
-	r.halt(stop{reason: reason, message: message, hint: hint, err: err})
+	r.ending.halt(stop{reason: reason, message: message, hint: hint, err: err})
 }
 
 // Note makes the report say LaneClosed at the end, with this message.
 func (m Remote) Note(message string) {
-	m.r.stopMu.Lock()
-	if m.r.notice == "" {
-		m.r.notice = message
+	m.r.ending.mu.Lock()
+	if m.r.ending.notice == "" {
+		m.r.ending.notice = message
 	}
-	m.r.stopMu.Unlock()
+	m.r.ending.mu.Unlock()
 }
 
 // ReadAll says that the input was read to its end, or to Config.Limit.
@@ -271,9 +265,9 @@ func (m Remote) ReadAll() bool { return m.r.readAll.Load() }
 
 // WriteFailed says that a row could not be written.
 func (m Remote) WriteFailed() bool {
-	m.r.stopMu.Lock()
-	defer m.r.stopMu.Unlock()
-	return m.r.stop.reason == WriteFailed
+	m.r.ending.mu.Lock()
+	defer m.r.ending.mu.Unlock()
+	return m.r.ending.stop.reason == WriteFailed
 }
 
 // Unsent counts items that were read and are left without a row.
@@ -281,10 +275,10 @@ func (m Remote) Unsent(n int) { m.r.unsent.Add(int64(n)) }
 
 // Stopped is done when nothing more may be launched, Cut when nothing more is
 // waited for.
-func (m Remote) Stopped() <-chan struct{} { return m.r.intake.Done() }
+func (m Remote) Stopped() <-chan struct{} { return m.r.ending.intake.Done() }
 
 // Cut is closed when requests on the wire are cancelled.
-func (m Remote) Cut() <-chan struct{} { return m.r.hard.Done() }
+func (m Remote) Cut() <-chan struct{} { return m.r.ending.hard.Done() }
 
 // Saw counts a request made elsewhere; inFlight is how many are on the wire.
 func (m Remote) Saw(f Flight, inFlight int) {

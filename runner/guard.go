@@ -29,10 +29,10 @@ type uniform struct {
 }
 
 // rowsDue is what becomes of rows: which to write now, which to tell the
-// listeners of, how many failed rows the written ones replace, and why to abort.
+// listeners of, which of those counted the written ones replace, and why to abort.
 type rowsDue struct {
 	write, tell []*output.Result
-	undo        int
+	undo        []*output.Result
 	trip        string
 }
 
@@ -69,7 +69,7 @@ func (u *uniform) finished(res *output.Result, hold bool) rowsDue {
 	u.decided, u.tripped = true, true
 	due := rowsDue{trip: fmt.Sprintf("the first %d items all failed alike: %s", uniformCount, describe(res.Error))}
 	if !hold {
-		due.undo = uniformCount - 1
+		due.undo = u.seen[:uniformCount-1]
 	}
 	for _, s := range u.seen {
 		a := *s
@@ -170,7 +170,7 @@ func (r *Runner) observe(l *lane, x *exchange, v verdict) {
 	if since.IsZero() || now.Sub(since) < suspectAfter {
 		return // in that time without an answer the limit or the pace is at its floor
 	}
-	r.halt(stop{
+	r.ending.halt(stop{
 		reason:  Aborted,
 		message: fmt.Sprintf("suspected spend cap: %s has answered nothing but 429 without a hint for %s", l.name(), suspectAfter),
 		hint:    "look at the account's limits and balance, then run the same command again to continue",
@@ -183,7 +183,7 @@ func (r *Runner) observeEndpoint(x *exchange) {
 	defer e.mu.Unlock()
 	if x.err != nil && x.err.Local && !e.local {
 		e.local = true
-		r.warn(x.err.Advice, "error", x.err.Message)
+		r.c.Log.Warn(x.err.Advice, "error", x.err.Message)
 	}
 	switch {
 	case e.alive:
@@ -195,12 +195,21 @@ func (r *Runner) observeEndpoint(x *exchange) {
 	case x.err != nil && x.err.DeadEndpoint && e.timer == nil:
 		msg := r.c.Scrub.String(x.err.Message)
 		e.timer = time.AfterFunc(deadAfter, func() {
-			r.halt(stop{
+			r.ending.halt(stop{
 				reason:  Aborted,
 				message: fmt.Sprintf("the endpoint could not be reached for %s: %s", deadAfter, msg),
 				hint:    "check --base-url and the network, then run the same command again",
 			})
 		})
+	}
+}
+
+// close ends the watch over the endpoint.
+func (e *endpoint) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.timer != nil {
+		e.timer.Stop()
 	}
 }
 

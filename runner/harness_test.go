@@ -183,10 +183,11 @@ func newBench(t *testing.T, n int, play script) *bench {
 		Defaults: provider.Defaults{Model: "claude-test", MaxTokens: 100, Name: "anthropic"}}
 	b := &bench{t: t, api: &api{play: play, nth: map[string]int{}}, sink: &sink{}, start: time.Now(), target: target}
 	b.c = Config{
-		Items: items(n, nil), Route: func(*input.Item) (*Target, error) { return target, nil },
-		Lanes: 1, Write: b.sink.write, Transport: b.api, Drain: 25 * time.Second,
-		ItemBudget: 30 * time.Minute, AttemptTimeout: 10 * time.Minute, Salt: "salt", FreshSalt: "fresh", Seed: 7,
-		IdempotencyHeader: "Idempotency-Key",
+		Source: Source{Items: items(n, nil), Route: func(*input.Item) (*Target, error) { return target, nil }, Lanes: 1},
+		Sink:   Sink{Write: b.sink.write},
+		Limits: Limits{Drain: 25 * time.Second, ItemBudget: 30 * time.Minute, AttemptTimeout: 10 * time.Minute},
+		Hooks:  Hooks{Transport: b.api},
+		Salt:   "salt", FreshSalt: "fresh", Seed: 7, IdempotencyHeader: "Idempotency-Key",
 	}
 	b.c.Retry.MaxErrors = 5
 	return b

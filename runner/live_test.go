@@ -45,14 +45,16 @@ func newLive(t *testing.T, n int, base string) *live {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &live{T: t, sink: &sink{}, transport: NewTransport(4)}
+	l := &live{T: t, sink: &sink{}, transport: NewTransport(4, 0)}
 	t.Cleanup(l.transport.CloseIdleConnections)
 	l.target = &Target{Provider: anthropic.New(), Base: u, Credentials: provider.Credentials{Key: wireKey},
 		Defaults: provider.Defaults{Model: "m-test", MaxTokens: 100, Name: "anthropic"}}
 	l.c = Config{
-		Items: items(n, nil), Lanes: 1, Write: l.sink.write, Pacing: fixed(1), Salt: "salt", FreshSalt: "fresh",
-		ItemBudget: time.Minute, AttemptTimeout: 30 * time.Second, IdempotencyHeader: "Idempotency-Key",
-		Scrub: provider.NewScrubber(wireKey),
+		Source: Source{Items: items(n, nil), Lanes: 1},
+		Sink:   Sink{Write: l.sink.write},
+		Limits: Limits{Pacing: fixed(1), ItemBudget: time.Minute, AttemptTimeout: 30 * time.Second},
+		Hooks:  Hooks{Scrub: provider.NewScrubber(wireKey)},
+		Salt:   "salt", FreshSalt: "fresh", IdempotencyHeader: "Idempotency-Key",
 	}
 	l.c.Route = func(*input.Item) (*Target, error) { return l.target, nil }
 	l.c.Retry.MaxErrors = 1

@@ -51,7 +51,7 @@ func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 func pipeBench(t *testing.T, h http.HandlerFunc) *bench {
 	ln := newPipes()
 	srv := &http.Server{Handler: h}
-	tr := NewTransport(1)
+	tr := NewTransport(1, 0)
 	tr.DialContext = ln.dial
 	go func() { _ = srv.Serve(ln) }()
 	t.Cleanup(func() {

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"llmbatch/input"
@@ -11,30 +13,30 @@ import (
 )
 
 // log adds an attempt to the item's log.
-func (l *life) log(p *pacing.Permit, x *exchange) {
+func (i *item) log(p *pacing.Permit, x *exchange) {
 	a := output.Attempt{
-		Attempt: l.earlier + len(l.attempts) + 1, StartedAt: x.started, Duration: x.took,
+		Attempt: i.earlier + len(i.attempts) + 1, StartedAt: x.started, Duration: x.took,
 		Status: x.status, Outcome: string(provider.ClassOK), RequestID: x.request,
-		RetryAfter: x.raw, Concurrency: p.Limit, Usage: usageOf(x.usage), Unsent: x.unsent, Worker: l.r.c.Worker,
+		RetryAfter: x.raw, Concurrency: p.Limit, Usage: usageOf(x.usage), Unsent: x.unsent, Worker: i.r.c.Worker,
 	}
-	if l.r.c.LimitOf != nil {
-		a.Concurrency = l.r.c.LimitOf(l.item)
+	if i.r.c.LimitOf != nil {
+		a.Concurrency = i.r.c.LimitOf(i.line)
 	}
 	if x.err != nil {
 		a.Outcome = string(x.err.Class)
-		a.Error = l.r.c.Scrub.String(x.err.Message)
+		a.Error = i.r.c.Scrub.String(x.err.Message)
 	}
 	if x.usage.Known {
-		l.usage = addUsage(l.usage, x.usage)
+		i.usage = addUsage(i.usage, x.usage)
 	}
-	l.attempts = append(l.attempts, a)
+	i.attempts = append(i.attempts, a)
 	if !x.unsent {
-		l.r.requests.Add(1)
+		i.r.requests.Add(1)
 	}
 	if x.err != nil && x.err.Class == provider.RateLimited {
-		l.r.throttled.Add(1)
+		i.r.throttled.Add(1)
 	}
-	l.r.debugAttempt(l.task, a)
+	i.r.debugAttempt(i, a)
 }
 
 func addUsage(a, b provider.Usage) provider.Usage {
@@ -53,49 +55,49 @@ func usageOf(u provider.Usage) output.Usage {
 }
 
 // row builds the item's row as it stands.
-func (l *life) row(s output.Status, e *provider.Error, reason string, next time.Time) *output.Result {
-	res := l.r.base(l.task)
+func (i *item) row(s output.Status, e *provider.Error, reason string, next time.Time) *output.Result {
+	res := i.r.base(i)
 	res.Status, res.GiveUpReason = s, reason
 	res.FinishedAt = time.Now()
 	if s == output.Failed || s == output.OK || s == output.Aborted {
 		res.GiveUpReason = ""
 	}
-	res.FirstAttemptAt = l.first
-	if l.old != nil && !l.old.FirstAttemptAt.IsZero() {
-		res.FirstAttemptAt = l.old.FirstAttemptAt
+	res.FirstAttemptAt = i.first
+	if i.old != nil && !i.old.FirstAttemptAt.IsZero() {
+		res.FirstAttemptAt = i.old.FirstAttemptAt
 	}
-	res.Attempts = l.attempts
+	res.Attempts = i.attempts
 	res.NextAttemptAt = next
-	if (s == output.Aborted || s == output.GaveUp) && next.IsZero() && l.until.After(res.FinishedAt) {
-		res.NextAttemptAt = l.until // the run or the lane ended in the middle of the wait
+	if (s == output.Aborted || s == output.GaveUp) && next.IsZero() && i.until.After(res.FinishedAt) {
+		res.NextAttemptAt = i.until // the run or the lane ended in the middle of the wait
 	}
 	if e != nil {
-		res.Error = l.r.errorOf(e)
+		res.Error = i.r.errorOf(e)
 	}
-	res.Usage = usageOf(l.usage)
-	if l.old != nil {
-		res.Usage = res.Usage.Add(l.old.Usage)
+	res.Usage = usageOf(i.usage)
+	if i.old != nil {
+		res.Usage = res.Usage.Add(i.old.Usage)
 	}
-	if l.r.c.Price != nil && l.usage.Known {
-		if p, ok := l.r.c.Price(l.call.Model); ok {
-			res.Cost, res.HasCost = p.Of(l.usage), true
-			if l.old != nil {
-				res.Cost += l.old.Cost
-			}
+	if i.r.c.Price != nil && i.usage.Known {
+		if p, ok := i.r.c.Price(i.call.Model); ok {
+			res.Cost, res.HasCost = p.Of(i.usage), true
 		}
+	}
+	if i.old != nil && i.old.HasCost { // what earlier runs paid stays paid
+		res.Cost, res.HasCost = res.Cost+i.old.Cost, true
 	}
 	return res
 }
 
-// base is what every row of a task has.
-func (r *Runner) base(t *task) *output.Result {
+// base is what every row of an item has.
+func (r *Runner) base(i *item) *output.Result {
 	res := &output.Result{
-		ID: t.item.ID, Key: t.item.Key, RequestHash: t.hash, Index: t.item.Index,
-		Provider: t.call.Provider, Model: t.call.Model, Metadata: t.item.Metadata,
-		IdempotencyKey: t.key,
+		ID: i.line.ID, Key: i.line.Key, RequestHash: i.hash, Index: i.line.Index,
+		Provider: i.call.Provider, Model: i.call.Model, Metadata: i.line.Metadata,
+		IdempotencyKey: i.key,
 	}
-	if t.old != nil {
-		res.History = t.old.History
+	if i.old != nil {
+		res.History = i.old.History
 	}
 	return res
 }
@@ -112,7 +114,7 @@ func (r *Runner) errorOf(e *provider.Error) *output.Error {
 func (r *Runner) badLine(it *input.Item, err error) *output.Result {
 	if r.c.Old != nil {
 		if row, had := r.c.Old(it.Key); had && row.Status == output.Failed {
-			r.skip(row.Status)
+			r.ledger.skip(row.Status)
 			return nil
 		}
 	}
@@ -140,4 +142,51 @@ func (r *Runner) badRow(it *input.Item, err error) *output.Result {
 func (p Price) Of(u provider.Usage) float64 {
 	return (float64(u.InputTokens)*p.Input + float64(u.OutputTokens)*p.Output +
 		float64(u.CacheReadTokens)*p.CacheRead + float64(u.CacheWriteTokens)*p.CacheWrite) / 1e6
+}
+
+// emit takes an item's final row.
+func (r *Runner) emit(res *output.Result) {
+	if res.Status == output.OK || res.Response != nil {
+		res.Response, res.Text = r.c.Scrub.Bytes(res.Response), r.c.Scrub.String(res.Text)
+	}
+	r.settleRows(r.guard.finished(res, r.c.FinalOnly))
+}
+
+// settleRows does what the uniform-failure guard decided.
+func (r *Runner) settleRows(due rowsDue) {
+	for _, res := range due.undo {
+		r.ledger.count(res, -1)
+	}
+	for _, res := range due.write {
+		r.write(res)
+	}
+	for _, res := range due.tell {
+		if r.c.OnRow != nil {
+			r.c.OnRow(res)
+		}
+	}
+	if due.trip != "" {
+		r.ending.halt(stop{
+			reason: Aborted, message: due.trip,
+			hint: "mend what the message says and run the same command again, or go on all the same with --no-fail-fast",
+		})
+	}
+}
+
+// write hands a row to the sink and counts it.
+func (r *Runner) write(res *output.Result) {
+	if err := r.c.Write(res); err != nil {
+		r.ending.halt(stop{reason: WriteFailed, err: err, message: err.Error()})
+	}
+	if res.Status != output.Waiting {
+		r.ledger.count(res, +1)
+	}
+}
+
+func (r *Runner) debugAttempt(i *item, a output.Attempt) {
+	if !r.c.Log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	r.c.Log.Debug("attempt", "id", i.line.Key, "attempt", a.Attempt, "status", a.Status, "outcome", a.Outcome,
+		"ms", a.Duration.Milliseconds(), "limit", a.Concurrency, "retry_after", a.RetryAfter, "error", a.Error)
 }

@@ -1,10 +1,8 @@
 package runner
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -16,63 +14,31 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"llmbatch/input"
-	"llmbatch/input/jsonl"
 	"llmbatch/output"
 	"llmbatch/pacing"
-	"llmbatch/retry"
 	"llmbatch/runner/provider"
 )
 
 // Runner runs one input once.
 type Runner struct {
-	c         Config
-	transport http.RoundTripper
-	mostOpen  int
-	group     errgroup.Group
-
-	intake     context.Context // done: nothing more is launched
-	stopIntake context.CancelFunc
-	hard       context.Context // done: requests on the wire are cancelled
-	cutHard    context.CancelCauseFunc
-
-	woken chan struct{}
-	shelf shelf
-	relay relay
-
-	launches chan launch // for goroutines whose item has ended
-
-	lanesMu sync.Mutex
-	lanes   map[laneKey]*lane
-	order   []*lane
-	direct  map[string]*conns // by address
-
-	stopMu sync.Mutex
-	stop   stop
-	notice string // why the run did less than all, where no lane of its own says so
-	drain  *time.Timer
-	asked  bool // Stop was called
+	c      Config
+	wire   *wire
+	lanes  lanes
+	intake intake
+	ending *ending
+	ledger ledger
+	money  money
 
 	guard    uniform
 	endpoint endpoint
-	money    money
+	group    errgroup.Group // one goroutine an item that was read and has no row yet
 
-	open, wired, peak, waiting atomic.Int64
-	requests, throttled        atomic.Int64
-	inTokens, outTokens        atomic.Int64
-	unsent                     atomic.Int64
-	firstDue                   atomic.Int64 // when the first item may leave that an earlier run left waiting, in Unix ns; 0: there is none
-	readAll, cutByEnd          atomic.Bool
-
-	reading sync.Mutex // held while an item is being opened
-
-	countMu sync.Mutex
-	rows    map[output.Status]int
-	skipped map[output.Status]int
-	cost    float64
+	open, waiting       atomic.Int64 // items that were sent and have no row; that wait
+	wired, peak         atomic.Int64 // requests on the wire
+	requests, throttled atomic.Int64
+	unsent              atomic.Int64
+	readAll, cutByEnd   atomic.Bool
 }
-
-var errCut = errors.New("the run was stopped")
 
 // New returns a Runner. Its Run may be called once.
 func New(c Config) *Runner {
@@ -84,22 +50,17 @@ func New(c Config) *Runner {
 	}
 	c.Pacing.Max = cmp.Or(c.Pacing.Max, 256)
 	c.Pacing.Seed = cmp.Or(c.Pacing.Seed, c.Seed)
+	c.Pacing.Ceiling = pacing.NewCeiling(c.Pacing.Max)
+	c.MaxAnswer = cmp.Or(c.MaxAnswer, 64<<20)
 	r := &Runner{
-		c: c, transport: c.Transport, mostOpen: max(2*c.Pacing.Max, 16),
-		woken: make(chan struct{}, 1), shelf: shelf{room: make(chan struct{}, 1)},
-		launches: make(chan launch, 64),
-		lanes:    map[laneKey]*lane{}, direct: map[string]*conns{},
-		rows: map[output.Status]int{}, skipped: map[output.Status]int{},
+		c: c, wire: newWire(&c), lanes: lanes{known: map[laneKey]*lane{}},
+		intake: intake{changed: make(chan struct{}, 1), ahead: max(c.ReadAhead, leastAhead)},
+		ending: newEnding(&c),
+		ledger: ledger{rows: map[output.Status]int{}, skipped: map[output.Status]int{}},
+		money:  money{spend: c.Spend, price: c.Price, settled: make(chan struct{})},
+		guard:  uniform{off: c.NoFailFast},
 	}
-	if r.transport == nil {
-		r.transport = NewTransport(c.Pacing.Max)
-	}
-	maps.Copy(r.skipped, c.Skipped)
-	r.guard.off = c.NoFailFast
-	r.money.settled = make(chan struct{})
-	r.group.SetLimit(r.mostOpen)
-	r.intake, r.stopIntake = context.WithCancel(context.Background())
-	r.hard, r.cutHard = context.WithCancelCause(context.Background())
+	maps.Copy(r.ledger.skipped, c.Skipped)
 	return r
 }
 
@@ -110,129 +71,50 @@ func (r *Runner) Run(ctx context.Context) Report {
 	if !r.c.End.IsZero() {
 		end := stop{reason: BudgetEnded, message: "the run's time is over"}
 		if until := time.Until(r.c.End); until > 0 {
-			defer time.AfterFunc(until, func() { r.halt(end) }).Stop()
+			defer time.AfterFunc(until, func() { r.ending.halt(end) }).Stop()
 		} else {
-			r.halt(end)
+			r.ending.halt(end)
 		}
 	}
 	if r.c.Elsewhere != nil {
-		r.c.Elsewhere(Remote{r})
+		r.elsewhere()
 	} else {
-		go r.read()
-		r.dispatch()
-		close(r.launches)
-		_ = r.group.Wait() // items don't return errors: their failures are rows
+		r.here()
 	}
 	r.settleRows(r.guard.rest(r.c.FinalOnly))
-	r.stopTimers()
-	r.reading.Lock() // the reader is between two items, and writes nothing any more
-	defer r.reading.Unlock()
-	if t, ok := r.transport.(*http.Transport); ok && r.c.Transport == nil {
-		t.CloseIdleConnections()
+	r.endpoint.close()
+	r.ending.close()
+	for _, l := range r.lanes.all() {
+		l.lim.Close()
 	}
-	for _, c := range r.direct {
-		c.close()
+	r.intake.reading.Lock() // the reader is between two items, and writes nothing any more
+	defer r.intake.reading.Unlock()
+	if t, ok := r.wire.transport.(*http.Transport); ok && r.c.Transport == nil {
+		t.CloseIdleConnections()
 	}
 	return r.report()
 }
 
-// read opens items in order and hands those that need work to the dispatcher.
-func (r *Runner) read() {
-	defer r.handed()
+// here reads the input and runs its items. The reader may be held by a pipe for
+// longer than the run lasts: then it is left behind.
+func (r *Runner) here() {
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		defer r.recovered()
+		r.read()
+	}()
+	select {
+	case <-read:
+	case <-r.ending.intake.Done():
+		r.intake.close()
+	}
+	_ = r.group.Wait() // items don't return errors: their failures are rows
+}
+
+func (r *Runner) elsewhere() {
 	defer r.recovered()
-	n := 0
-	for it, err := range r.c.Items {
-		if err != nil {
-			r.inputFailed(err)
-			return
-		}
-		t, did := r.opened(it)
-		if r.intake.Err() != nil {
-			if t != nil {
-				r.unsent.Add(1)
-			}
-			return
-		}
-		if !did {
-			continue
-		}
-		if t != nil && !r.offer(t) {
-			r.unsent.Add(1)
-			return
-		}
-		if n++; r.c.Limit > 0 && n >= r.c.Limit {
-			break
-		}
-	}
-	r.readAll.Store(true)
-}
-
-// opened prepares one item, and writes the row of one that can't be sent. did is
-// false where there is nothing to do for it. Nothing is written once the run has
-// ended: the input may be a pipe that keeps the reader longer than that.
-func (r *Runner) opened(it *input.Item) (t *task, did bool) {
-	r.reading.Lock()
-	defer r.reading.Unlock()
-	if r.intake.Err() != nil {
-		return nil, false
-	}
-	t, row := r.prepareItem(it)
-	if row != nil {
-		r.emit(row)
-	}
-	return t, t != nil || row != nil
-}
-
-func (r *Runner) inputFailed(err error) {
-	s := stop{reason: InputFailed, err: err, message: err.Error()}
-	var le *input.LineError
-	if errors.As(err, &le) {
-		s.hint = le.Hint
-	}
-	r.halt(s)
-}
-
-// launch is a task with the permit for its first attempt.
-type launch struct {
-	*task
-	permit *pacing.Permit
-}
-
-// start makes a task's first attempt. The goroutine of an item that has ended
-// takes it where there is one: its stack has already grown to what an attempt
-// needs, which is dear to do for each. It is called with the shelf locked.
-func (r *Runner) start(t *task, p *pacing.Permit) {
-	r.open.Add(1)
-	next := launch{t, p}
-	if r.shelf.idle > 0 {
-		r.shelf.idle--
-		r.launches <- next
-		return
-	}
-	r.group.Go(func() error {
-		s := sender{leash: leash{run: r.hard}}
-		defer s.drop()
-		for more := true; more; {
-			r.live(next, &s)
-			if s.owes {
-				s.owes = false
-				r.relay.owed.Add(-1)
-			}
-			var ok bool
-			if next, ok = r.another(); !ok {
-				s.exchange = exchange{} // a wait may be long
-				next, more = <-r.launches
-			}
-		}
-		return nil
-	})
-}
-
-// live makes the attempts of one item.
-func (r *Runner) live(first launch, s *sender) {
-	defer r.recovered()
-	l := &life{task: first.task, r: r, sender: s}
-	l.run(first.permit)
+	r.c.Elsewhere(Remote{r})
 }
 
 // recovered turns a panic into the end of the run; the rows so far are kept.
@@ -240,15 +122,7 @@ func (r *Runner) recovered() {
 	if v := recover(); v != nil {
 		what := r.c.Scrub.String(fmt.Sprint(v))
 		r.c.Log.Error("internal error", "panic", what, "stack", r.c.Scrub.String(string(debug.Stack())))
-		r.halt(stop{reason: Internal, message: "internal error: " + what, hint: "please report this; run the same command again to continue"})
-	}
-}
-
-// wake makes the dispatcher look again.
-func (r *Runner) wake() {
-	select {
-	case r.woken <- struct{}{}:
-	default:
+		r.ending.halt(stop{reason: Internal, message: "internal error: " + what, hint: "please report this; run the same command again to continue"})
 	}
 }
 
@@ -258,86 +132,80 @@ func (r *Runner) onWire(d int64) {
 	}
 }
 
-func (r *Runner) capped() bool { return r.c.Retry.OnLongWait == retry.Cap && r.c.Retry.MaxWait > 0 }
-
-// hintOf is the server's wait as pacing shall see it: with --on-long-wait cap no
-// longer than --max-wait.
-func (r *Runner) hintOf(x *exchange, v verdict) time.Duration {
-	if v.act != again && v.act != giveUp {
-		return 0
+// report sums the run up.
+func (r *Runner) report() Report {
+	s := r.ending.why()
+	rep := Report{
+		Reason: s.reason, Message: s.message, Hint: s.hint, Err: s.err,
+		Rows: r.ledger.rows, Skipped: r.ledger.skipped,
+		Unread: !r.readAll.Load(), Unsent: int(r.unsent.Load()),
+		Requests: r.requests.Load(), Throttled: r.throttled.Load(), Peak: int(r.peak.Load()),
 	}
-	if r.capped() {
-		return min(x.hint, r.c.Retry.MaxWait)
+	cut := rep.Unread || rep.Unsent > 0 || r.cutByEnd.Load()
+	switch {
+	case s.reason == BudgetEnded && !cut:
+		rep.Reason, rep.Message = Finished, ""
+	case s.reason != Finished:
+		return rep
+	case r.cutByEnd.Load():
+		rep.Reason, rep.Message = BudgetEnded, "some items have to wait longer than the run's time"
+		return rep
 	}
-	return x.hint
+	if notice := cmp.Or(r.lanes.notice(), r.ending.note()); notice != "" {
+		rep.Reason, rep.Message, rep.Hint = LaneClosed, notice, "run the same command again when it can succeed"
+	}
+	return rep
 }
 
-// emit takes an item's final row.
-func (r *Runner) emit(res *output.Result) {
-	if res.Status == output.OK || res.Response != nil {
-		response := r.c.Scrub.Bytes(res.Response)
-		if !bytes.Equal(response, res.Response) {
-			res.Checked = false
-			if res.Quoted != nil {
-				res.Text, res.Quoted = jsonl.Text(res.Quoted), nil
-			}
-		}
-		res.Response, res.Text = response, r.c.Scrub.String(res.Text)
+// Status tells how the run stands. It may be called from anywhere.
+func (r *Runner) Status() Status {
+	s := Status{
+		Open: int(r.open.Load()), InFlight: int(r.wired.Load()), Waiting: int(r.waiting.Load()),
+		Requests: r.requests.Load(), Throttled: r.throttled.Load(),
+		Stopping: r.ending.intake.Err() != nil,
 	}
-	r.settleRows(r.guard.finished(res, r.c.FinalOnly))
+	r.ledger.status(&s)
+	r.lanes.status(&s)
+	s.Limit = min(s.Limit, r.c.Pacing.Max)
+	if due := r.intake.firstDue(); !due.IsZero() && s.Open == 0 && s.Gate.IsZero() {
+		s.Gate, s.GateReason = due, "an earlier run was told to wait until then"
+	}
+	if r.c.Survey != nil {
+		r.c.Survey(&s)
+	}
+	return s
 }
 
-// settleRows does what the uniform-failure guard decided.
-func (r *Runner) settleRows(due rowsDue) {
-	for _, res := range due.write {
-		r.write(res)
-	}
-	if due.undo > 0 {
-		r.countMu.Lock()
-		r.rows[output.Failed] -= due.undo
-		r.countMu.Unlock()
-	}
-	for _, res := range due.tell {
-		if r.c.OnRow != nil {
-			r.c.OnRow(res)
-		}
-	}
-	if due.trip != "" {
-		r.halt(stop{
-			reason: Aborted, message: due.trip,
-			hint: "mend what the message says and run the same command again, or go on all the same with --no-fail-fast",
-		})
-	}
+// ledger counts rows, tokens and money.
+type ledger struct {
+	mu            sync.Mutex
+	rows, skipped map[output.Status]int
+	usage         output.Usage
+	cost          float64
 }
 
-// write hands a row to the sink and counts it.
-func (r *Runner) write(res *output.Result) {
-	if err := r.c.Write(res); err != nil {
-		r.halt(stop{reason: WriteFailed, err: err, message: err.Error()})
-	}
-	if res.Status == output.Waiting {
-		return
-	}
-	r.countMu.Lock()
-	r.rows[res.Status]++
-	r.cost += res.Cost
-	r.countMu.Unlock()
-	r.inTokens.Add(res.Usage.InputTokens)
-	r.outTokens.Add(res.Usage.OutputTokens)
+// count adds a final row, or takes it back if times is -1.
+func (l *ledger) count(res *output.Result, times int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rows[res.Status] += times
+	l.cost += float64(times) * res.Cost
+	l.usage.InputTokens += int64(times) * res.Usage.InputTokens
+	l.usage.OutputTokens += int64(times) * res.Usage.OutputTokens
 }
 
-func (r *Runner) skip(s output.Status) {
-	r.countMu.Lock()
-	r.skipped[s]++
-	r.countMu.Unlock()
+func (l *ledger) skip(s output.Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.skipped[s]++
 }
 
-func (r *Runner) warn(msg string, args ...any) { r.c.Log.Warn(msg, args...) }
-
-func (r *Runner) debugAttempt(t *task, a output.Attempt) {
-	if !r.c.Log.Enabled(context.Background(), slog.LevelDebug) {
-		return
+func (l *ledger) status(s *Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.Rows = maps.Clone(l.rows)
+	for _, n := range l.skipped {
+		s.Skipped += n
 	}
-	r.c.Log.Debug("attempt", "id", t.item.Key, "attempt", a.Attempt, "status", a.Status, "outcome", a.Outcome,
-		"ms", a.Duration.Milliseconds(), "limit", a.Concurrency, "retry_after", a.RetryAfter, "error", a.Error)
+	s.Cost, s.Input, s.Output = l.cost, l.usage.InputTokens, l.usage.OutputTokens
 }

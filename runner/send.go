@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
-	"net/url"
+	"net/http/httptrace"
+	"strconv"
 	"strings"
 	"time"
 
+	"llmbatch/input/jsonl"
 	"llmbatch/pacing"
 	"llmbatch/retry"
 	"llmbatch/runner/provider"
@@ -17,13 +20,32 @@ import (
 
 // Bounds of what is read of an answer, decompressed.
 const (
-	mostAnswer = 64 << 20
-	mostStream = 256 << 20 // of events, which are many times what they carry
-	mostError  = 1 << 20
-	mostDrain  = 256 << 10
+	mostError = 1 << 20
+	mostDrain = 256 << 10
 	// longestField is the most of a header's value that is kept.
 	longestField = 200
 )
+
+// wire makes requests and reads answers.
+type wire struct {
+	transport         http.RoundTripper
+	scrub             *provider.Scrubber
+	idempotencyHeader string // canonical; "" sends none
+	maxAnswer         int64
+	first, idle       time.Duration // of streams: to the first token, and silence after it; 0: no bound
+	keepCut           bool          // what arrived of a cut stream is kept to be continued
+}
+
+func newWire(c *Config) *wire {
+	w := &wire{
+		transport: c.Transport, scrub: c.Scrub, idempotencyHeader: http.CanonicalHeaderKey(c.IdempotencyHeader),
+		maxAnswer: c.MaxAnswer, first: c.FirstTokenTimeout, idle: c.IdleTimeout, keepCut: c.OnCut == "continue",
+	}
+	if w.transport == nil {
+		w.transport = NewTransport(c.Pacing.Max, c.ConnectTimeout)
+	}
+	return w
+}
 
 // exchange is what one attempt gave.
 type exchange struct {
@@ -45,31 +67,32 @@ type exchange struct {
 	// partial is the text of a cut stream that may be continued.
 	partial string
 
-	header   http.Header
-	closeNow func() // ends the reading of the body
+	header http.Header
+	quiet  *alarm // rings when a stream is silent for too long; nil: it is not watched yet
 }
 
 // send makes one attempt and reads all of its answer. It never returns an
-// exchange that is neither an answer nor an error. What it returns is s's, until
-// the next attempt.
-func (r *Runner) send(ctx context.Context, s *sender, t *task, body []byte, now time.Time) *exchange {
-	x := &s.exchange
-	*x = exchange{started: now}
-	k, err := s.pack(ctx, t, body, &r.c)
+// exchange that is neither an answer nor an error. cut ends ctx, which is done at
+// the attempt's deadline.
+func (w *wire) send(ctx context.Context, cut context.CancelCauseFunc, i *item, body []byte) *exchange {
+	x := &exchange{started: time.Now()}
+	if w.first > 0 && (i.call.Stream || i.r.c.Stream) {
+		x.quiet = newAlarm(w.first, cut, errFirstToken)
+		defer x.quiet.stop()
+	}
+	way := &passage{}
+	req, err := w.request(httptrace.WithClientTrace(ctx, way.trace()), i, body)
 	if err != nil {
 		x.err, x.unsent = provider.FromTransport(err), true
 		return x
 	}
-	if t.lane.conns != nil {
-		r.sendDirect(ctx, s, t, k, x)
-	} else if resp, err := r.transport.RoundTrip(k.req); err == nil {
-		x.read(ctx, r, s, t, resp)
-		s.unpack(k)
+	resp, err := w.transport.RoundTrip(req)
+	if err == nil {
+		w.read(ctx, cut, x, i, resp)
 	} else {
-		w := &k.wire
-		x.err = r.transportError(ctx, err)
-		x.unsent = w.unsent(x.err.Class)
-		x.stale = x.err.Class == provider.ConnectionError && (x.unsent && w.got && w.reused || goingAway(err))
+		x.err = transportError(ctx, err)
+		x.unsent = way.unsent(x.err.Class)
+		x.stale = x.err.Class == provider.ConnectionError && (x.unsent && way.got && way.reused || goingAway(err))
 	}
 	x.took = time.Since(x.started)
 	if x.err != nil {
@@ -86,15 +109,39 @@ func (r *Runner) send(ctx context.Context, s *sender, t *task, body []byte, now 
 	} else {
 		x.usage, x.request = x.reply.Usage, x.reply.RequestID
 	}
-	x.scrub(r.c.Scrub)
+	x.clean(w.scrub)
 	return x
 }
 
-// scrub takes secrets out of what goes into logs and rows, and control characters
-// out of what may be shown. An answer's text and body are left to its row.
-func (x *exchange) scrub(s *provider.Scrubber) {
+// request is an item's next request. Its GetBody stays nil, so that neither a
+// redirect nor the idempotency header makes the transport send it twice.
+func (w *wire) request(ctx context.Context, i *item, body []byte) (*http.Request, error) {
+	u, err := i.lane.url(i.call.Path)
+	if err != nil {
+		return nil, err
+	}
+	h := i.lane.header
+	if w.idempotencyHeader != "" {
+		key := i.key
+		if i.part > 0 { // the rest of an answer is another request
+			key += "-" + strconv.Itoa(i.part)
+		}
+		h = maps.Clone(h)
+		h[w.idempotencyHeader] = []string{key}
+	}
+	req := &http.Request{
+		Method: i.call.Method, URL: u, Host: u.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		// Of another type, the transport would send the headers in a packet of their own.
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+	return req.WithContext(ctx), nil
+}
+
+// clean takes control characters and secrets out of what goes into logs and rows:
+// control characters first, because a secret may be split by one. An answer's text
+// and body are left to its row.
+func (x *exchange) clean(s *provider.Scrubber) {
 	for _, v := range []*string{&x.request, &x.raw, &x.reply.StopReason, &x.reply.Model} {
-		// What nobody sees is taken out first: it may split a secret.
 		*v = provider.Clean(s.String(provider.Clean(*v, 16*longestField)), longestField)
 	}
 	x.partial = s.String(x.partial)
@@ -106,7 +153,7 @@ func (x *exchange) scrub(s *provider.Scrubber) {
 }
 
 // read reads the answer that follows the response's headers.
-func (x *exchange) read(ctx context.Context, r *Runner, sd *sender, t *task, resp *http.Response) {
+func (w *wire) read(ctx context.Context, cut context.CancelCauseFunc, x *exchange, i *item, resp *http.Response) {
 	whole, coded := false, false
 	defer func() {
 		if whole && coded { // a drained body lets the connection be used again
@@ -114,42 +161,47 @@ func (x *exchange) read(ctx context.Context, r *Runner, sd *sender, t *task, res
 		}
 		_ = resp.Body.Close()
 	}()
-	now := time.Now()
-	h := resp.Header
+	now, h := time.Now(), resp.Header
 	x.status, x.header = resp.StatusCode, h
 	x.headers(h, now)
+	if x.status == http.StatusSwitchingProtocols { // what follows is not HTTP and may never end
+		x.err = &provider.Error{Class: provider.InvalidResponse, Status: x.status, Message: "the server switched to another protocol, which was not asked for"}
+		return
+	}
 	body, err := decoded(resp)
 	coded = body != resp.Body
-	s, streams := t.lane.target.Provider.(provider.Streamer)
+	s, streams := i.lane.target.Provider.(provider.Streamer)
 	streams = streams && resp.StatusCode/100 == 2
 	if err == nil && streams && eventStream(h) {
-		x.closeNow = func() { _ = resp.Body.Close() }
-		whole = x.stream(ctx, r, t, s, body)
+		whole = w.stream(ctx, cut, x, i, s, body)
 		return
 	}
 	var data []byte
 	switch {
 	case err != nil:
-	case resp.StatusCode/100 == 2 && resp.ContentLength > mostAnswer:
+	case resp.StatusCode/100 == 2 && resp.ContentLength > w.maxAnswer:
 		err = provider.ErrBodyTooLarge // not worth the reading
 	default:
-		data, err = readAll(sd.body, body, resp.ContentLength, most(resp.StatusCode))
-		if r.c.Fleeting && cap(data) <= keptBody {
-			sd.body = data
-		}
+		data, err = readAll(body, resp.ContentLength, w.most(resp.StatusCode))
 	}
 	whole = err == nil
 	if err != nil && !x.known(ctx, err) {
-		x.err = r.transportError(ctx, err)
+		x.err = transportError(ctx, err)
 		x.err.Status = resp.StatusCode
 		return
 	}
 	if streams && looksLikeEvents(data) { // some proxies lose the type
-		x.closeNow = func() {}
-		x.stream(ctx, r, t, s, bytes.NewReader(data))
+		w.stream(ctx, cut, x, i, s, bytes.NewReader(data))
 		return
 	}
-	x.reply, x.err = t.lane.target.Provider.Decode(t.call, provider.Answer{Status: resp.StatusCode, Header: h, Body: data, At: now})
+	x.decode(i, data, now)
+}
+
+func (x *exchange) decode(i *item, body []byte, at time.Time) {
+	x.reply, x.err = i.lane.target.Provider.Decode(i.call, provider.Answer{Status: x.status, Header: x.header, Body: body, At: at})
+	if q := x.reply.Quoted; q != nil {
+		x.reply.Text = jsonl.Text(q)
+	}
 }
 
 // known says that an answer whose body could not be read to its end is known by
@@ -167,11 +219,11 @@ func (x *exchange) known(ctx context.Context, err error) bool {
 }
 
 // most is how much of an answer is read.
-func most(status int) int64 {
+func (w *wire) most(status int) int64 {
 	if status/100 != 2 {
-		return mostError
+		return min(mostError, w.maxAnswer)
 	}
-	return mostAnswer
+	return w.maxAnswer
 }
 
 // headers takes what the headers say about waiting and quotas.
@@ -223,7 +275,7 @@ func looksLikeEvents(data []byte) bool {
 
 // transportError tells the run's own cancelling and deadlines from what the
 // network did.
-func (r *Runner) transportError(ctx context.Context, err error) *provider.Error {
+func transportError(ctx context.Context, err error) *provider.Error {
 	cause := context.Cause(ctx)
 	if cause == nil {
 		e := provider.FromTransport(err)
@@ -236,17 +288,4 @@ func (r *Runner) transportError(ctx context.Context, err error) *provider.Error 
 		return &provider.Error{Class: provider.Canceled, Message: "cancelled: the run was stopped"}
 	}
 	return provider.FromTransport(cause)
-}
-
-// url joins the lane's base URL and a path, once for each path.
-func (l *lane) url(path string) (*url.URL, error) {
-	if u, ok := l.urls.Load(path); ok {
-		return u.(*url.URL), nil
-	}
-	u, err := url.Parse(provider.JoinURL(l.target.Base, path))
-	if err != nil {
-		return nil, err
-	}
-	l.urls.Store(path, u)
-	return u, nil
 }

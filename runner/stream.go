@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -13,24 +14,28 @@ import (
 
 // stream reads an answer that comes as events, and reports whether it was read
 // to its end. What arrived of a cut stream that may be continued is left in
-// x.partial.
-func (x *exchange) stream(ctx context.Context, r *Runner, t *task, s provider.Streamer, body io.Reader) bool {
-	ctx, cut := context.WithCancelCause(ctx)
-	defer cut(nil)
-	alive := func() {}
-	if idle := r.c.IdleTimeout; idle > 0 {
-		// The transport knows only the attempt's context, so an idle stream is cut by
-		// closing what is read from.
-		closeNow := x.closeNow
-		quiet := time.AfterFunc(idle, func() { cut(provider.ErrIdleTimeout); closeNow() })
-		defer quiet.Stop()
-		alive = func() { quiet.Reset(idle) }
+// x.partial. A stream is cut if its first token, or another after it, takes too long.
+func (w *wire) stream(ctx context.Context, cut context.CancelCauseFunc, x *exchange, i *item, s provider.Streamer, body io.Reader) bool {
+	alive := func() {
+		switch {
+		case w.idle == 0 && x.quiet != nil:
+			x.quiet.stop()
+		case w.idle > 0 && x.quiet == nil:
+			x.quiet = newAlarm(w.idle, cut, provider.ErrIdleTimeout)
+		case w.idle > 0:
+			x.quiet.move(w.idle, provider.ErrIdleTimeout)
+		}
 	}
-	a := s.Assemble(t.call)
-	in := sse.NewReader(&bounded{r: body, left: mostStream}, alive)
-	broken, e := x.events(ctx, r, a, in)
+	defer func() {
+		if x.quiet != nil {
+			x.quiet.stop()
+		}
+	}()
+	a := s.Assemble(i.call)
+	in := sse.NewReader(&bounded{r: body, left: streamFactor * w.maxAnswer}, alive)
+	broken, e := x.events(ctx, a, in)
 	if broken == notEvents {
-		return x.plain(ctx, r, t, in.Rest())
+		return w.plain(ctx, x, i, in.Rest())
 	}
 	var whole []byte
 	if e == nil {
@@ -44,7 +49,7 @@ func (x *exchange) stream(ctx context.Context, r *Runner, t *task, s provider.St
 		if u.Known {
 			e.Usage = u
 		}
-		if ok && text != "" && r.c.OnCut == "continue" && e.Scope == provider.Passing && e.Class != provider.Canceled {
+		if ok && text != "" && w.keepCut && e.Scope == provider.Passing && e.Class != provider.Canceled {
 			x.partial = text
 		}
 		if e.Status == 0 {
@@ -53,13 +58,13 @@ func (x *exchange) stream(ctx context.Context, r *Runner, t *task, s provider.St
 		x.err = e
 		return false
 	}
-	x.reply, x.err = t.lane.target.Provider.Decode(t.call, provider.Answer{Status: x.status, Header: x.header, Body: whole, At: time.Now()})
+	x.decode(i, whole, time.Now())
 	return true
 }
 
 // events feeds the assembler until the stream ends. broken is what ended it
 // other than its own end; e is what an error event means.
-func (x *exchange) events(ctx context.Context, r *Runner, a provider.Assembler, in *sse.Reader) (broken, e *provider.Error) {
+func (x *exchange) events(ctx context.Context, a provider.Assembler, in *sse.Reader) (broken, e *provider.Error) {
 	for {
 		ev, err := in.Next()
 		switch {
@@ -76,24 +81,29 @@ func (x *exchange) events(ctx context.Context, r *Runner, a provider.Assembler, 
 		case errors.Is(err, provider.ErrBodyTooLarge):
 			return nil, provider.FromTransport(err)
 		default:
-			return r.transportError(ctx, err), nil
+			return transportError(ctx, err), nil
 		}
 	}
 }
+
+var errFirstToken = fmt.Errorf("no first token within its time: %w", provider.ErrIdleTimeout)
 
 // notEvents stands for a body that is no stream, whatever its type says.
 var notEvents = &provider.Error{Class: provider.InvalidResponse, Message: sse.ErrNotEvents.Error()}
 
 // plain reads the rest of a body that was taken for a stream as a whole answer.
-func (x *exchange) plain(ctx context.Context, r *Runner, t *task, body io.Reader) bool {
-	data, err := readAll(nil, body, -1, mostAnswer)
+func (w *wire) plain(ctx context.Context, x *exchange, i *item, body io.Reader) bool {
+	data, err := readAll(body, -1, w.maxAnswer)
 	if err != nil {
-		x.err = r.transportError(ctx, err)
+		x.err = transportError(ctx, err)
 		return false
 	}
-	x.reply, x.err = t.lane.target.Provider.Decode(t.call, provider.Answer{Status: x.status, Header: x.header, Body: data, At: time.Now()})
+	x.decode(i, data, time.Now())
 	return true
 }
+
+// streamFactor is how many times as large as what they carry events may be.
+const streamFactor = 4
 
 // bounded ends a stream that is larger than left with ErrBodyTooLarge.
 type bounded struct {
@@ -121,15 +131,15 @@ func blame(e, broken *provider.Error) *provider.Error {
 }
 
 // keepPartial takes what a cut stream brought, and asks for the rest next time.
-func (l *life) keepPartial(text string) {
-	s, ok := l.lane.target.Provider.(provider.Streamer)
-	if !ok || l.unpieced || l.r.recall(l.task) != nil {
+func (i *item) keepPartial(text string) {
+	s, ok := i.lane.target.Provider.(provider.Streamer)
+	if !ok || i.unpieced || i.r.recall(i) != nil {
 		return
 	}
-	whole := joined(l.text, text)
-	if next, ok := s.Continue(l.call, whole, l.r.c.ContinueStyle); ok {
-		l.text, l.next = whole, next
-		l.part++
+	whole := joined(i.text, text)
+	if next, ok := s.Continue(i.call, whole, i.r.c.ContinueStyle); ok {
+		i.text, i.next = whole, next
+		i.part++
 	}
 }
 

@@ -1,12 +1,14 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,15 +18,18 @@ import (
 // NewTransport returns a transport for up to conns requests at a time: as many
 // idle connections as there can be requests, dead HTTP/2 connections found by
 // pings, no compression asked for (decoding costs more than it saves), and
-// connections that know whether anything was written to them.
-func NewTransport(conns int) *http.Transport {
+// connections that know whether anything was written to them. Dialling and the TLS
+// handshake may take connect each; 0 means 30 s.
+func NewTransport(conns int, connect time.Duration) *http.Transport {
+	connect = cmp.Or(connect, 30*time.Second)
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns = 0
 	t.MaxIdleConnsPerHost = max(conns, 2)
 	t.DisableCompression = true
+	t.TLSHandshakeTimeout = connect
 	t.MaxResponseHeaderBytes = 1 << 20
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
-	dial := (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+	dial := (&net.Dialer{Timeout: connect, KeepAlive: 15 * time.Second}).DialContext
 	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
@@ -48,19 +53,17 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// wire watches one request's way to the network. But for wrote, which HTTP/2
+// passage watches one request's way to the network. But for wrote, which HTTP/2
 // sets from a goroutine of its own, its fields are set while RoundTrip is called.
-type wire struct {
+type passage struct {
 	asked, got bool
 	reused     bool
-	shared     bool // HTTP/2
 	wrote      atomic.Bool
-	wroteAll   atomic.Bool   // body and all, without an error
 	conn       *countingConn // nil for HTTP/2, whose connections are shared
 	before     int64         // written to conn before this request
 }
 
-func (w *wire) trace() *httptrace.ClientTrace {
+func (w *passage) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GetConn: func(string) { w.asked = true },
 		GotConn: func(i httptrace.GotConnInfo) {
@@ -68,7 +71,6 @@ func (w *wire) trace() *httptrace.ClientTrace {
 			c := i.Conn
 			for t, ok := c.(*tls.Conn); ok; t, ok = c.(*tls.Conn) {
 				if t.ConnectionState().NegotiatedProtocol == "h2" {
-					w.shared = true
 					return
 				}
 				c = t.NetConn()
@@ -78,27 +80,11 @@ func (w *wire) trace() *httptrace.ClientTrace {
 			}
 		},
 		WroteHeaders: func() { w.wrote.Store(true) },
-		WroteRequest: func(i httptrace.WroteRequestInfo) {
-			if i.Err == nil {
-				w.wroteAll.Store(true)
-			}
-		},
 	}
 }
 
-func (w *wire) reset() {
-	w.asked, w.got, w.reused, w.shared, w.conn, w.before = false, false, false, false, nil, 0
-	w.wrote.Store(false)
-	w.wroteAll.Store(false)
-}
-
-// done says that the transport needs nothing of a request whose answer has been
-// read and closed: RoundTripper asks no more than that, but a server may answer
-// before all of the request is there, and the rest is then still being written.
-func (w *wire) done() bool { return w.got && !w.shared && w.wroteAll.Load() }
-
 // unsent says that nothing of a request that failed reached the network.
-func (w *wire) unsent(c provider.Class) bool {
+func (w *passage) unsent(c provider.Class) bool {
 	switch {
 	case !w.asked: // refused before there was a connection
 		return c == provider.Rejected
@@ -114,3 +100,64 @@ func (w *wire) unsent(c provider.Class) bool {
 // goingAway says that the server was closing an HTTP/2 connection in good order
 // and did not take the request (RFC 9113 §6.8).
 func goingAway(err error) bool { return strings.Contains(err.Error(), "graceful shutdown GOAWAY") }
+
+// asleep is how late a timer has to be for the process to have been stopped or the
+// machine asleep meanwhile; wakeful is what it then leaves for reading what has
+// arrived in the sockets.
+const (
+	asleep  = time.Second
+	wakeful = time.Second
+)
+
+// alarm cancels a context at a time that may move.
+type alarm struct {
+	cut context.CancelCauseFunc
+
+	mu    sync.Mutex
+	cause error
+	due   time.Time
+	timer *time.Timer
+}
+
+func newAlarm(d time.Duration, cut context.CancelCauseFunc, cause error) *alarm {
+	a := &alarm{cut: cut, cause: cause, due: time.Now().Add(d)}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.timer = time.AfterFunc(d, a.ring)
+	return a
+}
+
+func (a *alarm) ring() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch late := time.Since(a.due); {
+	case late < 0: // it was moved just now
+	case late > asleep:
+		a.due = time.Now().Add(wakeful)
+		a.timer.Reset(wakeful)
+	default:
+		a.cut(a.cause)
+	}
+}
+
+// move sets the time anew.
+func (a *alarm) move(d time.Duration, cause error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.due, a.cause = time.Now().Add(d), cause
+	a.timer.Reset(d)
+}
+
+func (a *alarm) stop() { a.timer.Stop() }
+
+// withDeadline returns a context that ends with parent's, with cut, or at a time with
+// provider.ErrAttemptTimeout; zero means never. What had arrived when the process
+// was stopped until after that time still counts. stop must be called.
+func withDeadline(parent context.Context, at time.Time) (ctx context.Context, cut context.CancelCauseFunc, stop func()) {
+	ctx, cut = context.WithCancelCause(parent)
+	if at.IsZero() {
+		return ctx, cut, func() { cut(nil) }
+	}
+	a := newAlarm(time.Until(at), cut, provider.ErrAttemptTimeout)
+	return ctx, cut, func() { a.stop(); cut(nil) }
+}

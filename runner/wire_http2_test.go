@@ -123,7 +123,7 @@ func TestHTTP2NeverReplays(t *testing.T) {
 
 // A dead HTTP/2 connection stalls all that is on it, so it is looked for.
 func TestHTTP2Pings(t *testing.T) {
-	c := NewTransport(8).HTTP2
+	c := NewTransport(8, 0).HTTP2
 	if c == nil || c.SendPingTimeout <= 0 || c.PingTimeout <= 0 || c.SendPingTimeout+c.PingTimeout > time.Minute {
 		t.Errorf("got %+v, want pings within a minute", c)
 	}
@@ -160,7 +160,7 @@ func TestHTTP2KeepsConnection(t *testing.T) {
 // The proxy of the environment is used; what it refuses is told as its own, and it
 // never sees the key.
 func TestProxy(t *testing.T) {
-	if got, want := reflect.ValueOf(NewTransport(1).Proxy).Pointer(), reflect.ValueOf(http.ProxyFromEnvironment).Pointer(); got != want {
+	if got, want := reflect.ValueOf(NewTransport(1, 0).Proxy).Pointer(), reflect.ValueOf(http.ProxyFromEnvironment).Pointer(); got != want {
 		t.Error("the proxy variables are not read")
 	}
 	target := newServe(t, tls1, func(w http.ResponseWriter, _ *http.Request) { answerOK(w) })

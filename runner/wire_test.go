@@ -160,7 +160,7 @@ func TestPool(t *testing.T) {
 		answerOK(w)
 	})
 	l := newLive(t, 800, s.URL)
-	l.transport = NewTransport(wide)
+	l.transport = NewTransport(wide, 0)
 	l.c.Pacing = fixed(wide)
 	rows := l.run()
 	if sent, _ := sentOf(rows); sent != 800 || s.requests.Load() != 800 || l.rep.Peak != wide {

@@ -126,12 +126,15 @@ func parseUntil(text string, now time.Time) (time.Time, error) {
 // alone and holds for each request: of a run and of a fleet's worker.
 func runnerConfig(o *options, r *router, log *slog.Logger) runner.Config {
 	c := runner.Config{
-		Route:      r.route,
-		Retry:      retry.Policy{MaxAttempts: o.maxAttempts, MaxErrors: o.maxErrors, MaxWait: o.maxWait},
-		ItemBudget: o.itemBudget, AttemptTimeout: o.attemptTimeout, IdleTimeout: o.idleTimeout, Drain: o.drain,
+		Source: runner.Source{Route: r.route},
+		Limits: runner.Limits{
+			Retry:      retry.Policy{MaxAttempts: o.maxAttempts, MaxErrors: o.maxErrors, MaxWait: o.maxWait},
+			ItemBudget: o.itemBudget, AttemptTimeout: o.attemptTimeout, IdleTimeout: o.idleTimeout, Drain: o.drain,
+		},
+		Hooks:  runner.Hooks{Scrub: r.scrubber(), Log: log},
 		Stream: o.stream, OnCut: o.onCut, ContinueStyle: o.continueStyle,
 		IdempotencyHeader: o.idempotencyHeader,
-		Seed:              o.seed, Scrub: r.scrubber(), Log: log, UserAgent: "llmbatch/" + version(),
+		Seed:              o.seed, UserAgent: "llmbatch/" + version(),
 	}
 	if o.onLongWait == "cap" {
 		c.Retry.OnLongWait = retry.Cap
@@ -222,7 +225,6 @@ func (x *execution) changed(it *input.Item) bool {
 
 // sink says where rows go and where earlier ones are.
 func (x *execution) sink(c *runner.Config) {
-	c.Fleeting = true
 	if x.file == nil {
 		c.Write, c.FinalOnly = x.orPrint(x.stream.Write), true
 		return

@@ -129,9 +129,9 @@ func newBench(t *testing.T, n int, play func(nth int, id string, w http.Response
 	b.target = &runner.Target{Provider: anthropic.New(), Base: base, Credentials: provider.Credentials{Key: "sk-test-0123456789"},
 		Defaults: provider.Defaults{Model: "claude-test", MaxTokens: 100, Name: "anthropic"}}
 	b.c = runner.Config{
-		Items: lines(n)(), Route: func(*input.Item) (*runner.Target, error) { return b.target, nil },
-		Lanes: 1, Drain: 2 * time.Second, ItemBudget: 30 * time.Minute, AttemptTimeout: time.Minute,
-		Salt: "salt", FreshSalt: "fresh", Seed: 7, IdempotencyHeader: "Idempotency-Key",
+		Source: runner.Source{Items: lines(n)(), Route: func(*input.Item) (*runner.Target, error) { return b.target, nil }, Lanes: 1},
+		Limits: runner.Limits{Drain: 2 * time.Second, ItemBudget: 30 * time.Minute, AttemptTimeout: time.Minute},
+		Salt:   "salt", FreshSalt: "fresh", Seed: 7, IdempotencyHeader: "Idempotency-Key",
 	}
 	b.c.Retry.MaxErrors = 5
 	b.o = Coordination{

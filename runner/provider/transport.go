@@ -57,7 +57,7 @@ func ours(e *Error, err error) bool {
 	case errors.Is(err, ErrAttemptTimeout), errors.Is(err, ErrIdleTimeout), errors.Is(err, context.DeadlineExceeded) && !dialing(err):
 		e.Class = Timeout
 	case errors.Is(err, ErrBodyTooLarge):
-		e.Class, e.Scope = InvalidResponse, ItemOnly
+		e.Class = InvalidResponse
 	case errors.Is(err, context.Canceled):
 		e.Class = Canceled
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), strings.Contains(err.Error(), "too many open files"):

@@ -75,7 +75,7 @@ func TestFromTransport(t *testing.T) {
 		{"cut in the headers", sent(fmt.Errorf("net/http: HTTP/1.x transport connection broken: %w", io.ErrUnexpectedEOF)), transportWant{class: ConnectionError}},
 		{"65 gzip header", gzip.ErrHeader, transportWant{class: InvalidResponse}},
 		{"65 gzip sum", gzip.ErrChecksum, transportWant{class: InvalidResponse}},
-		{"70 too large", ErrBodyTooLarge, transportWant{class: InvalidResponse, scope: ItemOnly}},
+		{"70 too large", ErrBodyTooLarge, transportWant{class: InvalidResponse, scope: Passing}},
 		{"files", sent(dial(os.NewSyscallError("socket", syscall.EMFILE))), transportWant{class: ConnectionError, local: true}},
 		{"files, in the resolver", sent(dial(&net.DNSError{Err: "dial udp: socket: too many open files"})), transportWant{class: ConnectionError, local: true}},
 		{"ports", sent(dial(os.NewSyscallError("connect", syscall.EADDRNOTAVAIL))), transportWant{class: ConnectionError, local: true}},

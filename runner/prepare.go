@@ -16,97 +16,81 @@ import (
 	"llmbatch/runner/provider"
 )
 
-// task is an item that needs work.
-type task struct {
-	item *input.Item
-	lane *lane
-	call *provider.Call
-	hash string
-	key  string // idempotency key
-	part int    // how often the rest of a cut answer was asked for
-	old  *output.Result
-	// earlier is how many attempts earlier runs made.
-	earlier int
-	// notBefore is the next_attempt_at of an earlier run, zero if there is none.
-	notBefore time.Time
-	reserved  float64 // money set aside for the next request
-}
-
-// prepareItem decides whether an item needs work and prepares it. A nil task with a
+// prepareItem decides whether an item needs work and prepares it. A nil item with a
 // nil row means that there is nothing to do for it.
-func (r *Runner) prepareItem(it *input.Item) (*task, *output.Result) {
-	if it.Bad != nil {
-		return nil, r.badLine(it, it.Bad)
+func (r *Runner) prepareItem(line *input.Item) (*item, *output.Result) {
+	if line.Bad != nil {
+		return nil, r.badLine(line, line.Bad)
 	}
 	row, had := output.Row{}, false
 	if r.c.Old != nil {
-		row, had = r.c.Old(it.Key)
+		row, had = r.c.Old(line.Key)
 	}
 	done := had && (row.Status == output.OK || row.Status == output.Failed && !r.c.RetryFailed)
 	if done && !r.c.Rerun {
-		r.skip(row.Status)
+		r.ledger.skip(row.Status)
 		return nil, nil
 	}
-	t, err := r.prepare(it)
+	i, err := r.prepare(line)
 	if err != nil {
 		if r.c.Reject != nil {
-			r.c.Reject(it, err)
+			r.c.Reject(line, err)
 		}
-		return nil, r.badLine(it, err)
+		return nil, r.badLine(line, err)
 	}
-	if done && row.Hash == output.HashOf(t.hash) {
-		r.skip(row.Status)
+	if done && row.Hash == output.HashOf(i.hash) {
+		r.ledger.skip(row.Status)
 		return nil, nil
 	}
-	if had && !r.carry(t, row, done) {
-		r.skip(row.Status)
+	if had && !r.carry(i, row, done) {
+		r.ledger.skip(row.Status)
 		return nil, nil
 	}
-	if t.key == "" {
+	if i.key == "" {
 		salt := r.c.Salt
 		if had && row.Status == output.Failed {
 			salt = r.c.FreshSalt
 		}
-		t.key = idempotencyKey(salt, it.Key, t.hash)
+		i.key = idempotencyKey(salt, line.Key, i.hash)
 	}
-	return t, nil
+	return i, nil
 }
 
-func (r *Runner) prepare(it *input.Item) (*task, error) {
-	target, err := r.c.Route(it)
+func (r *Runner) prepare(line *input.Item) (*item, error) {
+	target, err := r.c.Route(line)
 	if err != nil {
 		return nil, err
 	}
-	call, err := target.Provider.Encode(it, target.Defaults)
+	call, err := target.Provider.Encode(line, target.Defaults)
 	if err != nil {
 		return nil, err
 	}
-	return &task{item: it, call: call, hash: provider.Hash(call), lane: r.laneOf(target, call.Model)}, nil
+	return &item{r: r, line: line, call: call, hash: provider.Hash(call), lane: r.laneOf(target, call.Model)}, nil
 }
 
 // carry takes over what an earlier run knew of the item. It reports false where
 // the row has to stay as it is, because the wait it names fits no budget.
-func (r *Runner) carry(t *task, row output.Row, changed bool) bool {
+func (r *Runner) carry(i *item, row output.Row, changed bool) bool {
 	old, err := r.c.OldRow(row.Offset)
 	if err != nil {
-		r.halt(stop{reason: WriteFailed, err: err, message: "an earlier row could not be read again"})
+		r.ending.halt(stop{reason: WriteFailed, err: err, message: "an earlier row could not be read again"})
 		return false
 	}
-	t.old, t.earlier = old, countAttempts(old.History)
+	i.old, i.earlier = old, countAttempts(old.History)
 	if changed {
 		return true
 	}
-	if old.RequestHash == t.hash && row.Status != output.Failed {
-		t.key = old.IdempotencyKey
+	if old.RequestHash == i.hash && row.Status != output.Failed {
+		i.key = old.IdempotencyKey
 	}
 	if row.Status == output.Failed {
 		return true
 	}
-	return r.schedule(t, old.NextAttemptAt)
+	return r.schedule(i, old.NextAttemptAt)
 }
 
-// schedule sets when a task may leave; false means that the wait does not fit.
-func (r *Runner) schedule(t *task, at time.Time) bool {
+// schedule sets when an item may leave; false means that the wait does not fit.
+func (r *Runner) schedule(i *item, at time.Time) bool {
 	now := time.Now()
 	wait := at.Sub(now)
 	if at.IsZero() || wait <= 0 {
@@ -126,7 +110,7 @@ func (r *Runner) schedule(t *task, at time.Time) bool {
 		r.cutByEnd.Store(true)
 		return false
 	}
-	t.notBefore = at
+	i.notBefore = at
 	return true
 }
 
@@ -158,49 +142,49 @@ func countAttempts(history []byte) int {
 }
 
 // forget drops what can be read again, for the time of a wait.
-func (r *Runner) forget(t *task) {
+func (r *Runner) forget(i *item) {
 	if r.c.Reload != nil {
-		t.item.Forget()
-		t.call.Body = nil
+		i.line.Forget()
+		i.call.Body = nil
 	}
 }
 
 var errChanged = errors.New("the line was changed while the run was going on")
 
 // recall reads again what forget dropped.
-func (r *Runner) recall(t *task) error {
-	if r.c.Reload == nil || t.call.Body != nil {
+func (r *Runner) recall(i *item) error {
+	if r.c.Reload == nil || i.call.Body != nil {
 		return nil
 	}
-	if err := r.c.Reload(t.item); err != nil {
+	if err := r.c.Reload(i.line); err != nil {
 		return err
 	}
-	call, err := t.lane.target.Provider.Encode(t.item, t.lane.target.Defaults)
+	call, err := i.lane.target.Provider.Encode(i.line, i.lane.target.Defaults)
 	if err != nil {
 		return err
 	}
-	if provider.Hash(call) != t.hash {
+	if provider.Hash(call) != i.hash {
 		return errChanged
 	}
-	t.call = call
+	i.call = call
 	return nil
 }
 
-// bytes is about what the task holds in memory.
-func (t *task) bytes() int {
-	n := 512 + len(t.call.Body) + len(t.item.Body) + len(t.item.Prompt) + len(t.item.Metadata)
-	if t.old != nil {
-		n += len(t.old.History)
+// bytes is about what the item holds in memory.
+func (i *item) bytes() int {
+	n := 512 + len(i.call.Body) + len(i.line.Body) + len(i.line.Prompt) + len(i.line.Metadata)
+	if i.old != nil {
+		n += len(i.old.History)
 	}
 	return n
 }
 
 // work tells pacing what is about to be sent.
-func (t *task) work(notAfter time.Time) pacing.Work {
+func (i *item) work(notAfter time.Time) pacing.Work {
 	return pacing.Work{
-		Order:     int64(t.item.Index),
-		Input:     float64(t.item.Size) / 4,
-		MaxOutput: float64(t.call.MaxTokens),
+		Order:     int64(i.line.Index),
+		Input:     float64(i.line.Size) / 4,
+		MaxOutput: float64(i.call.MaxTokens),
 		NotAfter:  notAfter,
 	}
 }
