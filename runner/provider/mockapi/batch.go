@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,21 +15,25 @@ type object map[string]any
 
 // batchItem is what the server keeps of one request of a batch: enough to answer it, not its bytes.
 type batchItem struct {
-	id      string
-	api     api
-	req     request
-	refused string
+	id  string
+	api api
+	req request
+	// fault is the answer when it is an error, nil when it is a 200.
+	fault *fault
 }
 
-// batch is one batch of either API. Where it stands follows from the time that passed since it was created.
+// batch is one batch of either API. Where it stands follows from the time that passed since it was created. After its
+// creation only canceled, deleted and the counters change.
 type batch struct {
 	id, key, fileID, endpoint string
 	metadata                  json.RawMessage
 	created, canceled         time.Time
 	items                     []batchItem
-	tokens                    int
-	p                         Params
-	anthropic, deleted        bool
+	// bad are the numbers of the items that are answered with an error, ascending.
+	bad                []int
+	tokens             int
+	p                  Params
+	anthropic, deleted bool
 	// invalid is why the validation fails; nil: it does not.
 	invalid object
 	// looks and fetches count GETs of the batch and downloads of its results.
@@ -58,66 +63,96 @@ const (
 // batchTime is how long a batch takes from its creation to its end.
 func (b *batch) batchTime() time.Duration { return cmp.Or(b.p.BatchTime, 2*time.Second) }
 
-// status returns where the batch stands: a quarter of its time it is validated, half of it it runs, a quarter it is
-// finalized. A canceled one ends a quarter of its time later, in batch-cancel-slow after 20 s.
-func (b *batch) status(now time.Time) string {
-	d, age := b.batchTime(), now.Sub(b.created)
+// moment is when a batch comes to a status.
+type moment struct {
+	status string
+	at     time.Time
+}
+
+// moments returns what becomes of the batch, also what is still to come: a quarter of its time it is validated, half of it
+// it runs, a quarter it is finalized. A cancellation takes another quarter, in batch-cancel-slow 20 s.
+func (b *batch) moments() []moment {
+	d, last := b.batchTime(), completed
+	if b.p.Batch == "expired-half" {
+		last = expired
+	}
+	all := []moment{{validating, b.created}, {inProgress, b.created.Add(d / 4)}, {finalizing, b.created.Add(d * 3 / 4)}, {last, b.created.Add(d)}}
+	switch b.p.Batch {
+	case "stuck-validating":
+		all = all[:1]
+	case "stuck-pending":
+		all = all[:2]
+	case "stuck-finalizing":
+		all = all[:3]
+	}
+	if b.invalid != nil && len(all) > 1 {
+		all = append(all[:1], moment{failed, b.created.Add(d / 4)})
+	}
 	if !b.canceled.IsZero() {
-		if now.Before(b.cancelEnd()) {
-			return cancelling
+		all = slices.DeleteFunc(all, func(m moment) bool { return m.at.After(b.canceled) })
+		if b.p.Batch == "cancel-slow" {
+			d = 4 * slowCancel
 		}
-		return cancelled
+		all = append(all, moment{cancelling, b.canceled}, moment{cancelled, b.canceled.Add(d / 4)})
 	}
-	switch stuck, _ := strings.CutPrefix(b.p.Batch, "stuck-"); {
-	case age < d/4 || stuck == validating:
-		return validating
-	case b.invalid != nil:
-		return failed
-	case age < d*3/4 || stuck == "pending":
-		return inProgress
-	case age < d || stuck == finalizing:
-		return finalizing
-	case b.p.Batch == "expired-half":
-		return expired
-	}
-	return completed
+	return all
 }
 
-func (b *batch) cancelEnd() time.Time {
-	if b.p.Batch == "cancel-slow" {
-		return b.canceled.Add(20 * time.Second)
-	}
-	return b.canceled.Add(b.batchTime() / 4)
+// slowCancel is how long batch-cancel-slow takes to cancel.
+const slowCancel = 20 * time.Second
+
+// view is a batch at a moment.
+type view struct {
+	*batch
+	// past are the moments that have come.
+	past   []moment
+	status string
+	// done is how many items have an answer, errors how many of them are errors.
+	done, errors int
 }
 
-// ended reports whether a status is final.
-func ended(status string) bool {
-	return status == completed || status == failed || status == expired || status == cancelled
+// view looks at the batch. The server's lock is held.
+func (b *batch) view(now time.Time) *view {
+	past := slices.DeleteFunc(b.moments(), func(m moment) bool { return m.at.After(now) })
+	v := &view{batch: b, past: past, status: past[len(past)-1].status, done: b.done(now)}
+	v.errors, _ = slices.BinarySearch(b.bad, v.done)
+	return v
+}
+
+// at returns when the batch came to the first of the statuses that it has come to; zero: to none.
+func (v *view) at(statuses ...string) time.Time {
+	for _, m := range v.past {
+		if slices.Contains(statuses, m.status) {
+			return m.at
+		}
+	}
+	return time.Time{}
+}
+
+// ended returns whether and when the batch has ended.
+func (v *view) ended() (time.Time, bool) {
+	at := v.at(completed, failed, expired, cancelled)
+	return at, !at.IsZero()
 }
 
 // done returns how many items have an answer.
 func (b *batch) done(now time.Time) int {
-	n := len(b.items)
-	switch b.status(now) {
-	case completed, finalizing:
-		return n
-	case expired:
-		return n / 2
-	case validating, failed:
+	if b.invalid != nil || b.p.Batch == "stuck-validating" {
 		return 0
-	case cancelled, cancelling:
-		if b.p.Batch != "cancel-slow" {
-			now = b.canceled
-		} else if now.After(b.cancelEnd()) {
-			now = b.cancelEnd()
-		}
 	}
-	d := b.batchTime()
-	part := float64(now.Sub(b.created)-d/4) / float64(d/2)
-	if b.p.Batch == "expired-half" {
+	d, until, n := b.batchTime(), now, len(b.items)
+	if !b.canceled.IsZero() {
+		until = b.canceled
+	}
+	part := min(max(float64(until.Sub(b.created)-d/4)/float64(d/2), 0), 1)
+	if b.p.Batch == "expired-half" || b.p.Batch == "stuck-pending" {
 		part = min(part, 0.5)
 	}
-	return int(float64(n) * min(max(part, 0), 1))
+	k := int(float64(n) * part)
+	if b.p.Batch == "cancel-slow" && !b.canceled.IsZero() {
+		k += int(float64((n-k)/2) * min(now.Sub(b.canceled).Seconds()/slowCancel.Seconds(), 1))
+	}
+	return k
 }
 
 // isBatch reports whether the path belongs to a Batch API.
@@ -200,16 +235,21 @@ func (c *call) poll() bool {
 	return true
 }
 
-// find returns the account's batch, or answers 404.
-func (c *call) find(id string) *batch {
+// find looks at the account's batch; nil: there is none.
+func (c *call) find(id string) *view {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	for _, b := range c.state.batches.all {
-		if b.id == id && b.key == c.account() && !b.deleted && b.anthropic == c.api.anthropic() {
-			return b
+		if b.id == id && c.sees(b) {
+			return b.view(time.Now())
 		}
 	}
 	return nil
+}
+
+// sees reports whether the account has the batch, in the API that it asks.
+func (c *call) sees(b *batch) bool {
+	return b.key == c.account() && !b.deleted && b.anthropic == c.api.anthropic()
 }
 
 // hidden counts a look, or a download, and reports whether batch-404 denies that the batch exists.
@@ -221,7 +261,7 @@ func (c *call) hidden(n *int, most int) bool {
 }
 
 // listed returns a page of the account's batches, newest first, and whether there are more.
-func (c *call) listed(after, before string, most int) (page []*batch, more bool) {
+func (c *call) listed(after, before string, most int) (page []*view, more bool) {
 	limit := 20
 	if v, err := strconv.Atoi(c.r.URL.Query().Get("limit")); err == nil {
 		limit = min(max(v, 1), most)
@@ -234,7 +274,7 @@ func (c *call) listed(after, before string, most int) (page []*batch, more bool)
 	for i := len(all) - 1; i >= 0; i-- {
 		b := all[i]
 		switch {
-		case b.key != c.account() || b.deleted || b.anthropic != c.api.anthropic():
+		case !c.sees(b):
 		case c.p.Batch == "slow-list" && now.Sub(b.created) < 5*time.Second:
 		case before != "" && b.id == before:
 			return page, false
@@ -243,32 +283,54 @@ func (c *call) listed(after, before string, most int) (page []*batch, more bool)
 		case len(page) == limit:
 			return page, true
 		default:
-			page = append(page, b)
+			page = append(page, b.view(now))
 		}
 	}
 	return page, false
 }
 
-// mayCreate counts a create call and reports whether the scenario takes it.
-func (c *call) mayCreate() bool {
-	c.server.mu.Lock()
-	c.state.batches.creates++
-	n := c.state.batches.creates
-	c.server.mu.Unlock()
+// mayCreate counts a create call and reports whether the scenario takes it. n is the call's number.
+func (c *call) mayCreate() (n int, ok bool) {
+	n = c.server.count(&c.state.batches.creates)
 	switch {
 	case c.p.Batch == "create-429" && n == 1:
 		c.w.Header().Set(retryAfter, "1")
 		c.fail(faultRate)
-		return false
+		return n, false
 	case c.p.Batch == "spend-cap":
 		c.fail(faultSpend)
-		return false
+		return n, false
 	}
-	return true
+	return n, true
 }
 
-// create keeps the batch and counts what was bought, once.
-func (c *call) create(b *batch) {
+// create keeps the batch, counts what was bought, once, and answers, unless batch-create-lost loses the answer to the first
+// call.
+func (c *call) create(b *batch) *view {
+	n, ok := c.mayCreate()
+	if !ok {
+		return nil
+	}
+	v := c.keep(b)
+	if c.p.Batch != "create-lost" || n != 1 {
+		return v
+	}
+	switch c.p.Lost {
+	case "500":
+		c.fail(fault500)
+		return nil
+	case "delay":
+		if c.wait(time.Minute) {
+			return v
+		}
+		return nil
+	}
+	c.hangUp("drop")
+	return nil
+}
+
+// keep adds a batch to the account's.
+func (c *call) keep(b *batch) *view {
 	s := c.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,39 +348,20 @@ func (c *call) create(b *batch) {
 	st.all = append(st.all, b)
 	c.totals.Batches++
 	c.state.Batches++
-	if b.invalid != nil {
-		return
+	if b.invalid == nil {
+		c.totals.Items += len(b.items)
+		c.state.Items += len(b.items)
+		for i := range b.items {
+			c.decide(b, i)
+		}
 	}
-	for i := range b.items {
-		seen := c.state.bodies[b.items[i].req.hash]
-		seen.attempts++
-		c.state.bodies[b.items[i].req.hash] = seen
-		b.items[i].req.attempt = int(seen.attempts)
-	}
-	c.totals.Items += len(b.items)
-	c.state.Items += len(b.items)
-}
-
-// lost reports whether the answer to the create call gets lost; it is then given in the form that the scenario asks for.
-func (c *call) lost() bool {
-	if c.p.Batch != "create-lost" || c.state.batches.creates != 1 {
-		return false
-	}
-	switch c.p.Lost {
-	case "500":
-		c.fail(fault500)
-		return true
-	case "delay":
-		return !c.wait(time.Minute)
-	}
-	c.hangUp("drop")
-	return true
+	return b.view(b.created)
 }
 
 // openTokens sums the tokens of the account's batches that have not ended.
 func (c *call) openTokens(now time.Time) (n int) {
 	for _, b := range c.state.batches.all {
-		if b.key == c.account() && b.invalid == nil && !ended(b.status(now)) {
+		if _, ended := b.view(now).ended(); b.key == c.account() && b.invalid == nil && !ended {
 			n += b.tokens
 		}
 	}

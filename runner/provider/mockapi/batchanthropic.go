@@ -28,25 +28,32 @@ func (c *call) messageBatches(part []string) {
 		return
 	}
 	b := c.find(part[0])
+	var ended bool
+	if b != nil {
+		_, ended = b.ended()
+	}
 	switch {
 	case b == nil, len(part) == 1 && m == "GET" && c.hidden(&b.looks, 3):
 		c.fail(noSuch("message batch", part[0]))
 	case len(part) == 1 && m == "GET":
-		if !c.ready(b) {
+		if !ended {
 			c.w.Header().Set(retryAfter, "10")
 		}
 		c.send(c.messageBatch(b))
-	case len(part) == 1 && m == "DELETE" && c.ready(b):
+	case len(part) == 1 && m == "DELETE" && ended:
 		c.server.mu.Lock()
-		b.deleted = true
+		b.batch.deleted = true
 		c.server.mu.Unlock()
 		c.send(object{"id": b.id, "type": "message_batch_deleted"})
 	case len(part) == 1 && m == "DELETE":
 		c.fail(invalid(400, "A batch is deleted only when it has ended."))
 	case len(part) == 2 && part[1] == "cancel" && m == "POST":
-		c.cancel(b)
-		c.send(c.messageBatch(b))
+		c.send(c.messageBatch(c.cancel(b.batch)))
 	case len(part) == 2 && part[1] == "results" && m == "GET":
+		if !ended || c.p.Batch == "404" && c.hidden(&b.fetches, 2) {
+			c.fail(noSuch("results of message batch", b.id))
+			return
+		}
 		c.messageResults(b)
 	default:
 		c.fail(faultNotFound(c.r))
@@ -91,10 +98,9 @@ func (c *call) createMessages() {
 		c.fail(invalid(400, err.Error()))
 	case len(b.items) == 0:
 		c.fail(invalid(400, "requests: List should have at least 1 item"))
-	case c.mayCreate():
-		c.create(b)
-		if !c.lost() {
-			c.send(c.messageBatch(b))
+	default:
+		if v := c.create(b); v != nil {
+			c.send(c.messageBatch(v))
 		}
 	}
 }
@@ -142,9 +148,7 @@ func (c *call) readRequest(d *json.Decoder, b *batch, ids map[string]bool) error
 	if it.req, err = c.server.parse(q.Params, messages, c.p.Echo); err != nil {
 		return errors.New(at + "params: Input should be a valid dictionary")
 	}
-	if it.req.missingMember != "" {
-		it.refused = it.req.missingMember + ": Field required"
-	}
+	it.require()
 	switch {
 	case len(q.ID) > 64:
 		return errors.New(at + "custom_id: String should have at most 64 characters")
@@ -164,30 +168,27 @@ func (c *call) readRequest(d *json.Decoder, b *batch, ids map[string]bool) error
 }
 
 // messageBatch returns the batch as the API shows it: the counts stay 0 until it has ended.
-func (c *call) messageBatch(b *batch) object {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	now := time.Now()
-	status, n := b.status(now), b.done(now)
-	counts := map[string]int{"processing": 0, "succeeded": 0, "errored": 0, "canceled": 0, "expired": 0}
-	o := object{"id": b.id, "type": "message_batch", "processing_status": "in_progress", "request_counts": counts, "ended_at": nil,
-		"created_at": b.created.UTC().Format(time.RFC3339Nano), "expires_at": b.created.Add(24 * time.Hour).UTC().Format(time.RFC3339Nano),
-		"archived_at": nil, "cancel_initiated_at": nil, "results_url": nil}
-	if !b.canceled.IsZero() {
-		o["processing_status"], o["cancel_initiated_at"] = "canceling", b.canceled.UTC().Format(time.RFC3339Nano)
+func (c *call) messageBatch(v *view) object {
+	when := func(t time.Time) any {
+		if t.IsZero() {
+			return nil
+		}
+		return t.UTC().Format(time.RFC3339Nano)
 	}
-	if !ended(status) {
-		counts["processing"] = len(b.items)
-		return o
+	end, ended := v.ended()
+	counts := map[string]int{"processing": len(v.items), "succeeded": 0, "errored": 0, "canceled": 0, "expired": 0}
+	o := object{"id": v.id, "type": "message_batch", "processing_status": "in_progress", "request_counts": counts,
+		"created_at": when(v.created), "expires_at": when(v.created.Add(24 * time.Hour)), "archived_at": nil,
+		"cancel_initiated_at": when(v.at(cancelling)), "ended_at": when(end), "results_url": nil}
+	switch {
+	case ended:
+		counts["processing"], counts["succeeded"], counts["errored"] = 0, v.done-v.errors, v.errors
+		counts[v.rest()] = len(v.items) - v.done
+		o["processing_status"] = "ended"
+		o["results_url"] = "http://" + c.r.Host + c.prefix() + "/v1/messages/batches/" + v.id + "/results"
+	case v.status == cancelling:
+		o["processing_status"] = "canceling"
 	}
-	for i := range b.items {
-		counts[resultType(status, i, n, c.outcome(b, i))]++
-	}
-	o["processing_status"], o["ended_at"] = "ended", now.UTC().Format(time.RFC3339Nano)
-	if !b.canceled.IsZero() {
-		o["ended_at"] = b.cancelEnd().UTC().Format(time.RFC3339Nano)
-	}
-	o["results_url"] = "http://" + c.r.Host + c.prefix() + "/v1/messages/batches/" + b.id + "/results"
 	return o
 }
 
@@ -197,35 +198,23 @@ func (c *call) prefix() string {
 	return before
 }
 
-// resultType says how item i ended, n items having an answer.
-func resultType(status string, i, n int, o outcome) string {
-	switch {
-	case i >= n && status == cancelled:
+// rest says what became of the items without an answer.
+func (v *view) rest() string {
+	if v.status == cancelled {
 		return "canceled"
-	case i >= n:
-		return "expired"
-	case o.status != 200:
-		return "errored"
 	}
-	return "succeeded"
+	return "expired"
 }
 
-func (c *call) messageResults(b *batch) {
-	if !c.ready(b) || c.p.Batch == "404" && c.hidden(&b.fetches, 2) {
-		c.fail(noSuch("results of message batch", b.id))
-		return
-	}
-	c.server.mu.Lock()
-	now := time.Now()
-	status, n := b.status(now), b.done(now)
-	c.server.mu.Unlock()
-	c.download(b, "application/x-jsonl", func(i int, id string, o outcome) []byte {
-		r := object{"type": resultType(status, i, n, o)}
-		switch r["type"] {
-		case "succeeded":
-			r["message"] = json.RawMessage(o.body)
-		case "errored":
-			r["error"] = json.RawMessage(o.body)
+func (c *call) messageResults(v *view) {
+	c.download(v.batch, "application/x-jsonl", false, func(i int, id string) []byte {
+		r := object{"type": v.rest()}
+		if i < v.done {
+			if status, body := c.answer(v.batch, i); status == 200 {
+				r = object{"type": "succeeded", "message": body}
+			} else {
+				r = object{"type": "errored", "error": body}
+			}
 		}
 		text, _ := json.Marshal(struct {
 			CustomID string `json:"custom_id"`

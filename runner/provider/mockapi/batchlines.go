@@ -1,86 +1,110 @@
 package mockapi
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"iter"
+	"slices"
 )
 
-// outcome is the answer to one item.
-type outcome struct {
-	status int
-	body   []byte
-	fault  fault
-}
-
-// outcome answers an item as the scenario would answer the same request sent alone.
-func (c *call) outcome(b *batch, i int) outcome {
-	it := b.items[i]
-	one := &call{server: c.server, api: it.api, script: c.script, p: b.p, req: it.req, nth: i + 1, entry: c.entry, batched: true}
+// decide settles how the scenario answers an item: as it would answer the same request sent alone.
+func (c *call) decide(b *batch, i int) {
+	it := &b.items[i]
+	seen := c.state.bodies[it.req.hash]
+	seen.attempts++
+	c.state.bodies[it.req.hash] = seen
+	it.req.attempt = int(seen.attempts)
 	st := c.script.at(i + 1)
 	if st.act == answer {
-		st = one.p.mix(c.server.config.Seed, one)
+		st = b.p.mix(c.server.config.Seed, &call{req: it.req})
 	}
 	switch {
-	case it.refused != "":
-		st = step{act: refuse, fault: invalid(400, it.refused)}
+	case it.fault != nil:
 	case b.p.Batch == "all-failed", b.p.Batch == "mixed" && i%20 < 2:
-		st = step{act: refuse, fault: fault400}
+		it.fault = &fault400
 	case b.p.Batch == "mixed" && i%20 == 2:
-		st = step{act: refuse, fault: faultRate}
+		it.fault = &faultRate
 	case b.p.Batch == "mixed" && i%20 == 3:
-		st = step{act: refuse, fault: fault500}
+		it.fault = &fault500
+	case st.act == refuse:
+		it.fault = &st.fault
+	case st.act != answer:
+		it.fault = &fault500
 	}
-	switch st.act {
-	case answer:
-		return outcome{status: 200, body: one.body()}
-	case refuse:
-		return outcome{st.fault.status, st.fault.body(it.api), st.fault}
+	if it.fault != nil {
+		b.bad = append(b.bad, i)
 	}
-	return outcome{500, fault500.body(it.api), fault500}
 }
 
-// download writes the lines of a batch's results, with the damage that the scenario does to them. line returns an item's
-// line, nil where it stands in another file.
-func (c *call) download(b *batch, contentType string, line func(i int, id string, o outcome) []byte) {
-	c.header(200, contentType, -1)
-	n := len(b.items)
-	first := c.server.count(&b.fetches) == 1
-	var out bytes.Buffer
-	for k := range n {
-		i := k
-		if b.p.Batch == "shuffled" {
-			i = n - 1 - k
+// answer returns the status and body that item i is answered with.
+func (c *call) answer(b *batch, i int) (int, json.RawMessage) {
+	it := &b.items[i]
+	if it.fault != nil {
+		return it.fault.status, it.fault.body(it.api)
+	}
+	one := &call{api: it.api, p: b.p, req: it.req, nth: i + 1, entry: c.entry, batched: true}
+	return 200, one.body()
+}
+
+// lines are the lines of a batch's results with the damage that the scenario does to them. line returns an item's line,
+// nil where it stands in another file.
+func (b *batch) lines(line func(i int, id string) []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		n := len(b.items)
+		for k := range n {
+			i := k
+			if b.p.Batch == "shuffled" {
+				i = n - 1 - k
+			}
+			text := line(i, b.items[i].id)
+			if text == nil || b.p.Batch == "missing" && i == n/2 {
+				continue
+			}
+			if b.p.Batch == "bad-line" {
+				text = spoil(i, text)
+			}
+			if text = append(text, '\n'); !yield(text) || b.p.Batch == "doubled" && i == 0 && !yield(text) {
+				return
+			}
 		}
-		if b.p.Batch == "missing" && i == n/2 {
-			continue
+		if b.p.Batch == "foreign" {
+			if text := line(0, "nobody-asked-for-this"); text != nil {
+				yield(append(text, '\n'))
+			}
 		}
-		text := line(i, b.items[i].id, c.outcome(b, i))
-		if text == nil {
-			continue
+	}
+}
+
+// download writes the lines of a batch's results, with their length where sized. batch-torn ends the first download in the
+// middle of the line at half of its length: a told length is not reached then, where there is none the end looks clean.
+func (c *call) download(b *batch, contentType string, sized bool, line func(i int, id string) []byte) {
+	n, torn := -1, c.server.count(&b.fetches) == 1 && b.p.Batch == "torn"
+	whole := 0
+	if sized || torn {
+		for text := range b.lines(line) {
+			whole += len(text)
 		}
-		if b.p.Batch == "bad-line" {
-			text = spoil(i, text)
-		}
-		out.Write(append(text, '\n'))
-		if b.p.Batch == "doubled" && i == 0 {
-			out.Write(append(text, '\n'))
-		}
-		if b.p.Batch == "torn" && first && k >= n/2 {
-			out.Truncate(out.Len() - len(text)/2)
+	}
+	if sized {
+		n = whole
+	}
+	c.header(200, contentType, n)
+	out, sent := bufio.NewWriterSize(c.w, 1<<16), 0
+	for text := range b.lines(line) {
+		if sent += len(text); torn && sent > whole/2 {
+			_, _ = out.Write(text[:len(text)/2])
 			break
 		}
-		if out.Len() > 1<<16 {
-			_, _ = c.w.Write(out.Bytes())
-			out.Reset()
-		}
+		_, _ = out.Write(text) // a client that has gone shows in the context
 	}
-	if b.p.Batch == "foreign" {
-		if text := line(0, "nobody-asked-for-this", c.outcome(b, 0)); text != nil {
-			out.Write(append(text, '\n'))
-		}
+	if torn && sized {
+		_ = out.Flush()
+		c.flush()
+		c.hangUp("cut")
 	}
 	c.server.finish(c, "ok")
-	_, _ = c.w.Write(out.Bytes())
+	_ = out.Flush()
 }
 
 // count raises a counter that the server's lock guards.
@@ -91,22 +115,30 @@ func (s *Server) count(n *int) int {
 	return *n
 }
 
-// spoil damages the first three lines: an answer without body, invalid UTF-8, no JSON.
+// spoil damages the first three lines: a 200 without a body, invalid UTF-8, no JSON.
 func spoil(i int, text []byte) []byte {
 	switch i {
 	case 0:
-		var v map[string]any
-		if json.Unmarshal(text, &v) != nil {
+		var l struct {
+			outputLine
+			Result object `json:"result,omitempty"`
+		}
+		if json.Unmarshal(text, &l) != nil {
 			return text
 		}
-		if r, ok := v["response"].(map[string]any); ok {
-			r["body"] = object{}
-		} else if r, ok := v["result"].(map[string]any); ok {
-			r["message"] = object{}
+		if l.Result != nil {
+			l.Result["message"] = nil
+			text, _ = json.Marshal(object{"custom_id": l.CustomID, "result": l.Result})
+		} else if l.Response != nil {
+			l.Response["body"] = ""
+			text, _ = json.Marshal(l.outputLine)
 		}
-		text, _ = json.Marshal(v)
 	case 1:
-		text = bytes.Replace(text, []byte(`"OK"`), []byte("\"O\xffK\""), 1)
+		for _, member := range []string{`"text":"`, `"content":"`} {
+			if at := bytes.Index(text, []byte(member)); at >= 0 {
+				return slices.Insert(text, at+len(member), 0xff)
+			}
+		}
 	case 2:
 		text = []byte("upstream connect error or disconnect/reset before headers")
 	}

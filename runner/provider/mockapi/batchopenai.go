@@ -182,9 +182,7 @@ func (c *call) readLine(f *file, text []byte, ids map[string]bool) (code, messag
 	if it.req, err = c.server.parse(l.Body, it.api, c.p.Echo); err != nil {
 		return "invalid_request", "The body is no object."
 	}
-	if it.req.missingMember != "" {
-		it.refused = it.req.missingMember + ": Field required"
-	}
+	it.require()
 	if len(f.items) == 0 {
 		f.url = l.URL
 	}
@@ -236,26 +234,25 @@ func (c *call) openaiBatches(part []string) {
 			c.fail(noSuch("batch", part[0]))
 			return
 		}
-		if !c.cancel(b) {
+		if _, ended := b.ended(); ended {
 			c.fail(invalid(409, "Cannot cancel a batch that has ended."))
 			return
 		}
-		c.send(c.openaiBatch(b))
+		c.send(c.openaiBatch(c.cancel(b.batch)))
 	default:
 		c.fail(faultNotFound(c.r))
 	}
 }
 
-// cancel begins to cancel a batch and reports whether it had not ended.
-func (c *call) cancel(b *batch) bool {
+// cancel begins to cancel a batch unless it has ended or is being canceled.
+func (c *call) cancel(b *batch) *view {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
-	if now := time.Now(); ended(b.status(now)) {
-		return false
-	} else if b.canceled.IsZero() {
+	now := time.Now()
+	if _, ended := b.view(now).ended(); !ended && b.canceled.IsZero() {
 		b.canceled = now
 	}
-	return true
+	return b.view(now)
 }
 
 // createOpenAI creates a batch of an uploaded file.
@@ -279,7 +276,7 @@ func (c *call) createOpenAI() {
 		c.fail(invalid(400, "Invalid completion_window: it must be 24h"))
 	case api == unknownOpenAI || api == messages || strings.HasPrefix(q.Endpoint, "/v1/") == azure:
 		c.fail(invalid(400, "Invalid endpoint "+prefix(q.Endpoint, 80)))
-	case c.mayCreate():
+	default:
 		b := &batch{fileID: f.id, endpoint: q.Endpoint, metadata: q.Metadata, items: f.items, tokens: f.bytes / 4, invalid: f.invalid}
 		if b.invalid == nil && strings.TrimPrefix(f.url, "/v1") != strings.TrimPrefix(q.Endpoint, "/v1") {
 			b.invalid = object{"code": "url_mismatch", "message": "The url differs from the batch's endpoint.", "line": 1, "param": "url"}
@@ -288,82 +285,77 @@ func (c *call) createOpenAI() {
 			b.invalid = object{"code": "invalid_json_line", "message": "This line is not parseable as valid JSON.", "line": 17, "param": nil}
 		}
 		b.items = slices.Clone(b.items)
-		c.create(b)
-		if !c.lost() {
-			c.send(c.openaiBatch(b))
+		if v := c.create(b); v != nil {
+			c.send(c.openaiBatch(v))
 		}
 	}
 }
 
 // openaiBatch returns the batch as the API shows it, in batch-azure as Azure does.
-func (c *call) openaiBatch(b *batch) object {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	now := time.Now()
-	status, azure := b.status(now), b.p.Batch == "azure"
+func (c *call) openaiBatch(v *view) object {
+	azure := v.p.Batch == "azure"
 	when := func(t time.Time) any {
-		if azure {
+		switch {
+		case t.IsZero():
+			return nil
+		case azure:
 			return t.UTC().Format(time.RFC3339)
 		}
 		return t.Unix()
 	}
-	o := object{"id": b.id, "object": "batch", "endpoint": b.endpoint, "input_file_id": b.fileID, "completion_window": "24h",
-		"status": status, "errors": nil, "output_file_id": nil, "error_file_id": nil, "metadata": b.metadata, "model": nil,
-		"created_at": when(b.created), "expires_at": when(b.created.Add(24 * time.Hour))}
-	bad, n := 0, b.done(now)
-	for i := range n {
-		if status != validating && c.outcome(b, i).status != 200 {
-			bad++
-		}
+	o := object{"id": v.id, "object": "batch", "endpoint": v.endpoint, "input_file_id": v.fileID, "completion_window": "24h",
+		"status": v.status, "errors": nil, "output_file_id": nil, "error_file_id": nil, "metadata": v.metadata, "model": nil,
+		"created_at": when(v.created), "expires_at": when(v.created.Add(24 * time.Hour)),
+		"request_counts": object{"total": len(v.items), "completed": v.done - v.errors, "failed": v.errors}}
+	for _, status := range []string{inProgress, finalizing, completed, failed, expired, cancelling, cancelled} {
+		o[status+"_at"] = when(v.at(status))
 	}
-	o["request_counts"] = object{"total": len(b.items), "completed": n - bad, "failed": bad}
-	if ended(status) {
-		o[status+"_at"] = when(now)
-		if n > bad {
-			o["output_file_id"] = b.id + "_output"
+	_, ended := v.ended()
+	switch {
+	case v.status == failed:
+		o["errors"] = object{"object": "list", "data": []object{v.invalid}}
+	case ended:
+		if v.done > v.errors {
+			o["output_file_id"] = v.id + "_output"
 		}
-		if bad > 0 || n < len(b.items) && status != failed || azure {
-			o["error_file_id"] = b.id + "_error"
+		if v.errors > 0 || v.done < len(v.items) || azure {
+			o["error_file_id"] = v.id + "_error"
 		}
-	}
-	if status == failed {
-		o["errors"] = object{"object": "list", "data": []object{b.invalid}}
-		o["error_file_id"] = nil
+	case azure:
+		o["output_file_id"], o["error_file_id"] = "", ""
 	}
 	if azure {
-		o["status"], o["metadata"] = strings.ToUpper(status[:1])+status[1:], nil
-		if o["request_counts"] = nil; !ended(status) {
-			o["output_file_id"], o["error_file_id"] = "", ""
-		}
+		o["status"], o["metadata"], o["request_counts"] = strings.ToUpper(v.status[:1])+v.status[1:], nil, nil
 	}
 	return o
 }
 
 // content answers the download of a batch's results, or of its errors.
-func (c *call) content(id string) {
-	id, errs := strings.CutSuffix(id, "_error")
-	b := c.find(strings.TrimSuffix(id, "_output"))
-	if b == nil || !c.ready(b) || c.p.Batch == "404" && c.hidden(&b.fetches, 2) {
-		c.fail(noSuch("file", id))
+func (c *call) content(file string) {
+	id, errs := strings.CutSuffix(file, "_error")
+	v := c.find(strings.TrimSuffix(id, "_output"))
+	var ended bool
+	if v != nil {
+		_, ended = v.ended()
+	}
+	if !ended || c.p.Batch == "404" && c.hidden(&v.fetches, 2) {
+		c.fail(noSuch("file", file))
 		return
 	}
-	n, now := 0, time.Now()
-	c.server.mu.Lock()
-	n = b.done(now)
-	state := b.status(now)
-	c.server.mu.Unlock()
-	c.download(b, "application/octet-stream", func(i int, id string, o outcome) []byte {
+	c.w.Header().Set("Content-Disposition", `attachment; filename="`+file+`.jsonl"`)
+	c.download(v.batch, "application/octet-stream", true, func(i int, id string) []byte {
 		l := outputLine{ID: fmt.Sprintf("batch_req_%d", i), CustomID: id}
-		switch {
-		case i >= n && !errs, i < n && (o.status != 200) != errs:
+		if bad := i >= v.done || v.items[i].fault != nil; bad != errs {
 			return nil
-		case i >= n:
-			l.Error = object{"code": "batch_" + state, "message": "This request could not be executed before the batch was " + state + "."}
-		default:
-			l.Response = object{"status_code": o.status, "request_id": "req_mock", "body": json.RawMessage(o.body)}
+		}
+		if i >= v.done {
+			l.Error = object{"code": "batch_" + v.status, "message": "This request could not be executed before the batch was " + v.status + "."}
+		} else {
+			status, body := c.answer(v.batch, i)
+			l.Response = object{"status_code": status, "request_id": "req_mock", "body": body}
 		}
 		var text []byte
-		if b.p.Batch == "shuffled" {
+		if v.p.Batch == "shuffled" {
 			text, _ = json.Marshal(object{"id": l.ID, "custom_id": l.CustomID, "response": l.Response, "error": l.Error})
 		} else {
 			text, _ = json.Marshal(l)
@@ -372,17 +364,18 @@ func (c *call) content(id string) {
 	})
 }
 
+// require makes an item whose body lacks a member an error.
+func (it *batchItem) require() {
+	if it.req.missingMember != "" {
+		f := invalid(400, it.req.missingMember+": Field required")
+		it.fault = &f
+	}
+}
+
 // outputLine is a line of a batch's results.
 type outputLine struct {
 	ID       string `json:"id"`
 	CustomID string `json:"custom_id"`
 	Response object `json:"response"`
 	Error    object `json:"error"`
-}
-
-// ready reports whether a batch has ended.
-func (c *call) ready(b *batch) bool {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	return ended(b.status(time.Now()))
 }
