@@ -12,20 +12,24 @@ import (
 	"llmbatch/runner/provider"
 )
 
-// uniformCount is how many first items have to fail alike for the run to be
-// taken for misconfigured.
-const uniformCount = 10
+// So many items have to fail alike in a row, none answered between, for the cause to
+// be taken for the run's: the first ones of a run, and later ones.
+const (
+	uniformFirst = 10
+	uniformLater = 20
+)
 
-// uniform watches the first finished items: if they all failed with one cause,
-// the whole file would.
+// uniform watches the finished items: if the first all failed with one cause, the
+// whole file would. If many in a row do so later, something has changed that nobody
+// knows by name, such as an account that may do nothing more.
 type uniform struct {
 	off bool
 
 	mu      sync.Mutex
-	decided bool
+	later   bool // an item had another fate than the first ones
 	tripped bool // it ended the run
 	cause   string
-	seen    []*output.Result
+	seen    []*output.Result // failed in a row, with that cause
 }
 
 // rowsDue is what becomes of rows: which to write now, which to tell the
@@ -44,45 +48,67 @@ func (u *uniform) finished(res *output.Result, hold bool) rowsDue {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.tripped && res.Status == output.Failed && causeOf(res) == u.cause {
+	failed := res.Status == output.Failed || !u.later && wrongPage(res)
+	cause := causeOf(res)
+	if u.tripped && failed && cause == u.cause {
 		a := *res // it was on the wire then, and is as little at fault
-		a.Status = output.Aborted
+		a.Status, a.GiveUpReason = output.Aborted, ""
 		now[0] = &a
 	}
-	if u.decided || res.Status == output.Aborted || len(res.Attempts) == 0 {
+	if u.tripped || res.Status == output.Aborted || len(res.Attempts) == 0 {
 		return rowsDue{write: now, tell: now}
 	}
-	cause := causeOf(res)
-	if res.Status != output.Failed || u.cause != "" && cause != u.cause {
+	if !failed {
+		u.later = true
 		due := u.release(hold)
 		due.write, due.tell = append(due.write, res), append(due.tell, res)
 		return due
 	}
+	var due rowsDue
+	if len(u.seen) > 0 && cause != u.cause {
+		u.later = true
+		due = u.release(hold)
+	}
 	u.cause = cause
 	u.seen = append(u.seen, res)
-	if len(u.seen) < uniformCount {
-		if hold {
-			now = nil
-		}
-		return rowsDue{write: now}
+	if !u.later && len(u.seen) >= uniformFirst || len(u.seen) >= uniformLater {
+		return u.trip(due, hold)
 	}
-	u.decided, u.tripped = true, true
-	due := rowsDue{trip: fmt.Sprintf("the first %d items all failed alike: %s", uniformCount, describe(res.Error))}
 	if !hold {
-		due.undo = u.seen[:uniformCount-1]
+		due.write = append(due.write, res)
 	}
-	for _, s := range u.seen {
-		a := *s
-		a.Status = output.Aborted
-		due.write = append(due.write, &a)
-	}
-	due.tell = due.write
 	return due
 }
 
-// release ends the watch and returns the rows held back.
+// trip ends the run: the rows of those that failed alike become aborted.
+func (u *uniform) trip(due rowsDue, hold bool) rowsDue {
+	u.tripped = true
+	n, which := len(u.seen), "the first %d items all failed alike: %s"
+	if u.later {
+		which = "%d items in a row failed alike, and none was answered meanwhile: %s"
+	}
+	due.trip = fmt.Sprintf(which, n, describe(u.seen[n-1].Error))
+	if !hold {
+		due.undo = u.seen[:n-1]
+	}
+	for _, s := range u.seen {
+		a := *s
+		a.Status, a.GiveUpReason = output.Aborted, ""
+		due.write, due.tell = append(due.write, &a), append(due.tell, &a)
+	}
+	u.seen = nil
+	return due
+}
+
+// wrongPage says that an item was answered with a 200 and nothing that the API would
+// send, such as a web page: the base URL may be wrong.
+func wrongPage(res *output.Result) bool {
+	return res.Status == output.GaveUp && res.Error != nil &&
+		res.Error.Class == string(provider.InvalidResponse) && res.Error.Status/100 == 2
+}
+
+// release ends a row of failures and returns the rows held back.
 func (u *uniform) release(hold bool) (due rowsDue) {
-	u.decided = true
 	due.tell = u.seen
 	if hold {
 		due.write = append(due.write, u.seen...)
@@ -95,7 +121,7 @@ func (u *uniform) release(hold bool) (due rowsDue) {
 func (u *uniform) rest(hold bool) rowsDue {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.decided || u.off {
+	if u.off {
 		return rowsDue{}
 	}
 	return u.release(hold)
@@ -140,26 +166,63 @@ func describe(e *output.Error) string {
 // deadAfter is how long an endpoint that never answered may be unreachable.
 const deadAfter = time.Minute
 
-// endpoint watches whether anything ever answered.
+// endpoint watches whether anything ever answered, and, while nothing did, whether a
+// connection was made.
 type endpoint struct {
-	mu    sync.Mutex
-	alive bool
-	timer *time.Timer
-	local bool // the user was told of a fault of this machine
+	mu        sync.Mutex
+	alive     bool
+	timer     *time.Timer
+	connected int    // requests that hold a connection
+	cause     string // of the last failure to make one
+	local     bool   // the user was told of a fault of this machine
+}
+
+// connect says that a request has a connection: the endpoint is not dead. The
+// returned function is called at the request's end.
+func (e *endpoint) connect() (end func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.alive {
+		return func() {}
+	}
+	e.connected++
+	e.disarm()
+	return func() {
+		e.mu.Lock()
+		e.connected--
+		e.mu.Unlock()
+	}
+}
+
+func (e *endpoint) disarm() {
+	if e.timer != nil {
+		e.timer.Stop()
+		e.timer = nil
+	}
+}
+
+// dead reports whether nothing could be reached when the timer fired; why is the
+// last failure.
+func (e *endpoint) dead() (why string, dead bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	dead = !e.alive && e.timer != nil && e.connected == 0
+	e.timer = nil
+	return e.cause, dead
 }
 
 // suspectAfter is how long a lane at its floor may get nothing but bare 429s.
 const suspectAfter = 10 * time.Minute
 
 // observe feeds the guards with what an attempt showed.
-func (r *Runner) observe(l *lane, x *exchange, v verdict) {
+func (r *Runner) observe(l *lane, x *exchange, v verdict, alone bool) {
 	r.observeEndpoint(x)
 	now := time.Now()
 	l.mu.Lock()
 	switch {
 	case v.act == keep:
 		l.lastGood, l.bare = now, time.Time{}
-	case v.signal != pacing.Throttled:
+	case v.signal != pacing.Throttled || alone:
 	case x.hint > 0 || x.rates:
 		l.bare = time.Time{}
 	case l.bare.IsZero():
@@ -189,17 +252,21 @@ func (r *Runner) observeEndpoint(x *exchange) {
 	case e.alive:
 	case x.status > 0:
 		e.alive = true
-		if e.timer != nil {
-			e.timer.Stop()
+		e.disarm()
+	case x.err != nil && x.err.DeadEndpoint:
+		e.cause = r.c.Scrub.String(x.err.Message)
+		if e.timer == nil && e.connected == 0 {
+			e.timer = time.AfterFunc(deadAfter, r.endpointDead)
 		}
-	case x.err != nil && x.err.DeadEndpoint && e.timer == nil:
-		msg := r.c.Scrub.String(x.err.Message)
-		e.timer = time.AfterFunc(deadAfter, func() {
-			r.ending.halt(stop{
-				reason:  Aborted,
-				message: fmt.Sprintf("the endpoint could not be reached for %s: %s", deadAfter, msg),
-				hint:    "check --base-url and the network, then run the same command again",
-			})
+	}
+}
+
+func (r *Runner) endpointDead() {
+	if why, dead := r.endpoint.dead(); dead {
+		r.ending.halt(stop{
+			reason:  Aborted,
+			message: fmt.Sprintf("the endpoint could not be reached for %s: %s", deadAfter, why),
+			hint:    "check --base-url and the network, then run the same command again",
 		})
 	}
 }
@@ -208,9 +275,7 @@ func (r *Runner) observeEndpoint(x *exchange) {
 func (e *endpoint) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.timer != nil {
-		e.timer.Stop()
-	}
+	e.disarm()
 }
 
 // laneMessage says why a lane launches nothing more.

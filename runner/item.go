@@ -61,6 +61,9 @@ func (i *item) run() {
 	defer i.r.intake.look()
 	defer i.r.open.Add(-1)
 	i.resume()
+	if i.old != nil && i.old.PartialText != "" && i.old.RequestHash == i.hash && i.r.wire.keepCut && i.text == "" {
+		i.keepPartial(i.old.PartialText)
+	}
 	if !i.end.IsZero() && !time.Now().Before(i.end) {
 		p.Done(pacing.Outcome{})
 		i.r.settleNothing(i)
@@ -97,16 +100,23 @@ func (i *item) attempt(p *pacing.Permit) *pacing.Permit {
 	i.r.settle(i, x.usage, x.unsent || x.usage.Known || x.refused())
 	hint := i.r.hintOf(x, v)
 	switch v.act { // before the permit is free: nothing more may be launched
-	case shutLane:
-		i.r.closeLane(i.lane, x.err, laneMessage(i.lane, x.err), false)
-	case abortRun:
-		i.r.abort(x.err)
+	case keep:
+		i.r.acquit(i.r.weighing.answered(i))
+	case shutLane, abortRun:
+		if weighs(x.err) {
+			v.act = weigh
+		} else {
+			i.r.convict([]*accused{{i, x.err}})
+		}
+	}
+	if v.act == weigh {
+		i.r.weigh(i, x.err)
 	}
 	returned = true
 	fb := p.Done(i.outcome(x, v, hint))
 	i.tell(Flight{At: time.Now(), Landed: true, Signal: v.signal, Hint: hint, Gate: fb.Gate})
 	i.r.intake.look() // a gate that has shut lets the reader go on to other lanes
-	i.r.observe(i.lane, x, v)
+	i.r.observe(i.lane, x, v, fb.Alone)
 	if (v.counts || fb.Alone) && !fb.Outage && !x.stale {
 		i.errs++
 	}
@@ -130,10 +140,6 @@ func (i *item) conclude(x *exchange, v verdict, fb pacing.Feedback, hint time.Du
 			res.NextAttemptAt = time.Now().Add(x.hint)
 		}
 		i.r.emit(res)
-	case shutLane:
-		i.finish(i.r.ending.openStatus(), x.err, "lane_closed")
-	case abortRun:
-		i.finish(i.r.ending.openStatus(), x.err, "")
 	case cancel:
 		i.stopped()
 	case again:
@@ -205,6 +211,9 @@ func (i *item) body() ([]byte, error) {
 // outcome tells pacing what the attempt taught.
 func (i *item) outcome(x *exchange, v verdict, hint time.Duration) pacing.Outcome {
 	o := pacing.Outcome{Signal: v.signal, Hint: hint, Quota: x.quotas}
+	if x.err != nil {
+		o.Alone, o.Concurrent = x.err.Content, x.err.Concurrent
+	}
 	if x.stale {
 		o.Signal = pacing.Nothing
 	}

@@ -15,6 +15,7 @@ const (
 	giveUp                 // the server said not to try again
 	shutLane               // nothing can succeed in this lane
 	abortRun               // nothing can succeed at all
+	weigh                  // it says so, but others may be answered
 	cancel                 // the run cancelled it
 )
 

@@ -66,6 +66,9 @@ func (i *item) row(s output.Status, e *provider.Error, reason string, next time.
 	if i.old != nil && !i.old.FirstAttemptAt.IsZero() {
 		res.FirstAttemptAt = i.old.FirstAttemptAt
 	}
+	if s == output.GaveUp || s == output.Aborted || s == output.Waiting {
+		res.PartialText = i.text
+	}
 	res.Attempts = i.attempts
 	res.NextAttemptAt = next
 	if (s == output.Aborted || s == output.GaveUp) && next.IsZero() && i.until.After(res.FinishedAt) {

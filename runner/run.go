@@ -30,6 +30,7 @@ type Runner struct {
 	money  money
 
 	guard    uniform
+	weighing weighing
 	endpoint endpoint
 	group    errgroup.Group // one goroutine an item that was read and has no row yet
 
@@ -60,6 +61,7 @@ func New(c Config) *Runner {
 		money:  money{spend: c.Spend, price: c.Price, settled: make(chan struct{})},
 		guard:  uniform{off: c.NoFailFast},
 	}
+	r.wire.connected = r.endpoint.connect
 	maps.Copy(r.ledger.skipped, c.Skipped)
 	return r
 }
@@ -81,6 +83,7 @@ func (r *Runner) Run(ctx context.Context) Report {
 	} else {
 		r.here()
 	}
+	r.settleVerdicts()
 	r.settleRows(r.guard.rest(r.c.FinalOnly))
 	r.endpoint.close()
 	r.ending.close()

@@ -34,6 +34,7 @@ type wire struct {
 	maxAnswer         int64
 	first, idle       time.Duration // of streams: to the first token, and silence after it; 0: no bound
 	keepCut           bool          // what arrived of a cut stream is kept to be continued
+	connected         func() func() // called when a request has its connection; what it returns, at the request's end
 }
 
 func newWire(c *Config) *wire {
@@ -80,7 +81,8 @@ func (w *wire) send(ctx context.Context, cut context.CancelCauseFunc, i *item, b
 		x.quiet = newAlarm(w.first, cut, errFirstToken)
 		defer x.quiet.stop()
 	}
-	way := &passage{}
+	way := &passage{connected: w.connected}
+	defer way.end()
 	req, err := w.request(httptrace.WithClientTrace(ctx, way.trace()), i, body)
 	if err != nil {
 		x.err, x.unsent = provider.FromTransport(err), true

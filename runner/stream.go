@@ -139,7 +139,7 @@ func (i *item) keepPartial(text string) {
 	whole := joined(i.text, text)
 	if next, ok := s.Continue(i.call, whole, i.r.c.ContinueStyle); ok {
 		i.text, i.next = whole, next
-		i.part++
+		i.part = max(1, i.earlier+len(i.attempts)) // another body, so another request for each
 	}
 }
 

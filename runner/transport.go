@@ -61,6 +61,8 @@ type passage struct {
 	wrote      atomic.Bool
 	conn       *countingConn // nil for HTTP/2, whose connections are shared
 	before     int64         // written to conn before this request
+	connected  func() (end func())
+	ends       []func()
 }
 
 func (w *passage) trace() *httptrace.ClientTrace {
@@ -68,6 +70,7 @@ func (w *passage) trace() *httptrace.ClientTrace {
 		GetConn: func(string) { w.asked = true },
 		GotConn: func(i httptrace.GotConnInfo) {
 			w.got, w.reused, w.conn = true, i.Reused, nil
+			w.ends = append(w.ends, w.connected())
 			c := i.Conn
 			for t, ok := c.(*tls.Conn); ok; t, ok = c.(*tls.Conn) {
 				if t.ConnectionState().NegotiatedProtocol == "h2" {
@@ -80,6 +83,13 @@ func (w *passage) trace() *httptrace.ClientTrace {
 			}
 		},
 		WroteHeaders: func() { w.wrote.Store(true) },
+	}
+}
+
+// end is called when the answer was read.
+func (w *passage) end() {
+	for _, f := range w.ends {
+		f()
 	}
 }
 
