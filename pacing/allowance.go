@@ -3,7 +3,7 @@ package pacing
 import "time"
 
 // allowance is a limit a minute that the user knows: a bucket that holds a
-// second's worth, at least one request. So in any minute at most the limit and
+// second's worth, at least one request, or the burst that the user knows too. So in any minute at most the limit and
 // one second of it leave, also under a limit that is counted by the clock; a
 // provider's own bucket, which holds up to a minute, is never overdrawn. One
 // item larger than a second's worth goes when the bucket is full, and the next
@@ -14,9 +14,17 @@ type allowance struct {
 	at         time.Duration
 }
 
-func newAllowance(perMinute, least float64) allowance {
+// burstReserve is left of a known burst, in seconds of the rate and at least half a
+// request: launches reach the server closer together than they leave.
+const burstReserve = 0.1
+
+// newAllowance returns a full bucket. A burst of 0 means a second's worth.
+func newAllowance(perMinute, least, burst float64) allowance {
 	a := allowance{rate: max(0, perMinute) / 60}
 	a.most = max(a.rate, least)
+	if burst > 0 {
+		a.most = max(least, burst-max(0.5, burstReserve*a.rate))
+	}
 	a.left = a.most
 	return a
 }

@@ -61,7 +61,7 @@ func newLane(c Config) *lane {
 	l.window = newWindow(float64(most), float64(start), increase, min(decrease, 1))
 	l.permits = newPermits(most, start)
 	l.pacer.burst, l.pacer.clock = paceBurst, slowestClock
-	l.quota, l.rpm, l.tpm = newQuota(), newAllowance(c.RPM, 1), newAllowance(c.TPM, 1)
+	l.quota, l.rpm, l.tpm = newQuota(), newAllowance(c.RPM, 1, c.Burst), newAllowance(c.TPM, 1, 0)
 	l.gate.rand = rand.New(rand.NewPCG(c.Seed, 0x6c616e65))
 	return l
 }

@@ -102,9 +102,11 @@ func socket(n int, service float64) work {
 	return work{n: n, median: service, network: 0.0005, refusal: 0.0005, limit: 256}
 }
 
-func startingAt(w work, start int) work { w.start = start; return w }
-func atMost(w work, limit int) work     { w.limit = limit; return w }
-func pinned(w work) work                { w.fixed = true; return w }
+func startingAt(w work, start int) work   { w.start = start; return w }
+func atMost(w work, limit int) work       { w.limit = limit; return w }
+func pinned(w work) work                  { w.fixed = true; return w }
+func bursting(w work, burst float64) work { w.burst = burst; return w }
+func second(n int, s float64) work        { w := llm(n); w.median = s; return w }
 func told(w work, rpm, tpm float64) work {
 	w.rpm, w.tpm = rpm, tpm
 	return w
@@ -131,6 +133,7 @@ func models() []model {
 		{id: "2g", what: "600 rpm, one at a time", work: llm(4000), server: buckets(600, 1, nil), rate: 10, ratio: 2, refused: 5},
 		{id: "2h", what: "60 rpm, one at a time", work: llm(300), server: buckets(60, 1, nil), rate: 1, ratio: 2, refused: 15},
 		{id: "2i", what: "2b, told the limit", work: told(llm(4000), 600, 0), server: buckets(600, 10, nil), rate: 10, ratio: 1.02, refused: 0.1},
+		{id: "2j", what: "120 rpm, burst 20, 80 items, told", work: bursting(told(atMost(second(80, 1), 512), 120, 0), 20), server: buckets(120, 20, nil), ratio: 1.05, refused: 0},
 		{id: "3a", what: "Anthropic-like, output binds", work: llm(5000), server: anthropicLike(4000, 400e3, 80e3, nil), ratio: 1.06, refused: 0},
 		{id: "3b", what: "Anthropic-like, input binds, early headers", work: llm(3000), server: anthropicLike(4000, 400e3, 400e3, func(s *rateServer) { s.early = true }), ratio: 1.02, refused: 0.5},
 		{id: "3c", what: "Anthropic-like, requests bind", work: llm(3000), server: anthropicLike(300, 1e6, 1e6, nil), rate: 5, ratio: 1.01, refused: 0},

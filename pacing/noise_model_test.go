@@ -43,11 +43,7 @@ func variedModels() []model {
 		return w
 	}
 	late := func(w work, refusal float64) work { w.refusal = refusal; return w }
-	second := func(n, wide int, s float64) work {
-		w := atMost(llm(n), wide)
-		w.median = s
-		return w
-	}
+	second := func(n, wide int, s float64) work { return atMost(second(n, s), wide) }
 	free := capped(9999, 0)
 	steps := []turnOfEvents{{150, resize(32)}, {350, resize(128)}}
 	return []model{

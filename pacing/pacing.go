@@ -134,6 +134,7 @@ type Config struct {
 	Increase float64 // step of a probe as a share of the plateau; 0 means 0.05
 	Decrease float64 // the limit after a cut, but the first, as a share of what the server holds, at most 1; 0 means 0.95
 	RPM, TPM float64 // known limits; 0 means unknown
+	Burst    float64 // requests that RPM allows at once; 0 means a second's worth
 	Seed     uint64
 	// Ceiling bounds what all the Limiters that share it have on the wire together;
 	// nil: only Max bounds this one.

@@ -97,7 +97,7 @@ func newClient(t testing.TB, w *world, m work, seed uint64, srv server) *client 
 	c := &client{t: t, w: w, srv: srv, work: m, jobs: m.jobs(seed), armed: never,
 		rand: rand.New(rand.NewPCG(seed, 77))}
 	c.rides = make([]*ride, len(c.jobs))
-	c.lane = newLane(Config{Max: cmp.Or(m.limit, 512), Start: m.start, Fixed: m.fixed, RPM: m.rpm, TPM: m.tpm, Seed: seed})
+	c.lane = newLane(Config{Max: cmp.Or(m.limit, 512), Start: m.start, Fixed: m.fixed, RPM: m.rpm, TPM: m.tpm, Burst: m.burst, Seed: seed})
 	return c
 }
 

@@ -16,6 +16,7 @@ type work struct {
 	limit, start  int // Config.Max (0: 512), Config.Start
 	fixed         bool
 	rpm, tpm      float64
+	burst         float64
 }
 
 func (w work) mean() float64 { return w.median*math.Exp(w.sigma*w.sigma/2) + 2*w.network }
