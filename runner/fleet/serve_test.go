@@ -4,8 +4,10 @@ package fleet
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"llmbatch/input"
 	"llmbatch/output"
 	"llmbatch/pacing"
 	"llmbatch/runner"
@@ -208,6 +211,9 @@ func TestRecordKeepsEveryByte(t *testing.T) {
 	t.Parallel()
 	for it := range withPrompt(3, 1, "<&>\u2028 \"é\"") {
 		it.Body, it.Metadata, it.Params = []byte(`{"a" : 1.50,  "b":"<x>"}`), []byte(`{"m": [1, 2]}`), []byte(`{"p":1e3}`)
+		sum := fmt.Sprintf("%x", sha256.Sum256([]byte("\x00content")))
+		it.Input, it.Files = []byte(`{"k": "<v>"}`), []input.FileRef{input.HeldFile("a.png", "image/png", sum, []byte("\x00content"))}
+		it.Bounds = &input.Bounds{MaxErrors: new(3)}
 		data, err := json.Marshal(record{Item: toWire(it)})
 		if err != nil {
 			t.Fatal(err)
@@ -220,6 +226,10 @@ func TestRecordKeepsEveryByte(t *testing.T) {
 		if string(got.Body) != string(it.Body) || string(got.Metadata) != string(it.Metadata) || string(got.Params) != string(it.Params) ||
 			got.Prompt != it.Prompt || got.Key != it.Key || string(got.ID) != string(it.ID) || got.Index != it.Index {
 			t.Errorf("got %+v, want %+v", got, it)
+		}
+		content, err := got.Files[0].Read()
+		if err != nil || string(content) != "\x00content" || string(got.Input) != string(it.Input) || *got.Bounds.MaxErrors != 3 || got.Bounds.MaxWait != nil {
+			t.Errorf("got file %q, error %v, input %s, bounds %+v", content, err, got.Input, got.Bounds)
 		}
 	}
 }

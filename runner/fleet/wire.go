@@ -38,30 +38,49 @@ type wireItem struct {
 	Offset                 int64
 	Size                   int
 	ID, Key                string
-	Format                 input.Format `json:",omitempty"`
-	Model, URL             string       `json:",omitempty"`
-	Prompt, System         string       `json:",omitempty"`
-	MaxTokens, Temperature string       `json:",omitempty"`
-	Params, Body           string       `json:",omitempty"`
-	BodyOffset             int          `json:",omitempty"`
-	Metadata               string       `json:",omitempty"`
+	Format                 input.Format  `json:",omitempty"`
+	Model, URL             string        `json:",omitempty"`
+	Prompt, System         string        `json:",omitempty"`
+	MaxTokens, Temperature string        `json:",omitempty"`
+	Params, Body           string        `json:",omitempty"`
+	BodyOffset             int           `json:",omitempty"`
+	Metadata, Input        string        `json:",omitempty"`
+	Files                  []wireFile    `json:",omitempty"`
+	Bounds                 *input.Bounds `json:",omitempty"`
+}
+
+// wireFile is a file of an item with its content: workers have no folder of files.
+type wireFile struct {
+	Path, MediaType, Sum string
+	Content              []byte
 }
 
 func toWire(it *input.Item) wireItem {
+	var files []wireFile
+	for _, r := range it.Files {
+		content, _ := r.Read() // what cannot be read, the worker tells from its hash
+		files = append(files, wireFile{r.Path, r.MediaType, r.Sum, content})
+	}
 	return wireItem{
 		Index: it.Index, Line: it.Line, Offset: it.Offset, Size: it.Size, ID: string(it.ID), Key: it.Key,
 		Format: it.Format, Model: it.Model, URL: it.URL, Prompt: it.Prompt, System: it.System,
 		MaxTokens: string(it.MaxTokens), Temperature: string(it.Temperature), Params: string(it.Params),
 		Body: string(it.Body), BodyOffset: it.BodyOffset, Metadata: string(it.Metadata),
+		Input: string(it.Input), Files: files, Bounds: it.Bounds,
 	}
 }
 
 func (w *wireItem) item() *input.Item {
+	var files []input.FileRef
+	for _, f := range w.Files {
+		files = append(files, input.HeldFile(f.Path, f.MediaType, f.Sum, f.Content))
+	}
 	return &input.Item{
 		Index: w.Index, Line: w.Line, Offset: w.Offset, Size: w.Size, ID: raw(w.ID), Key: w.Key,
 		Format: w.Format, Model: w.Model, URL: w.URL, Prompt: w.Prompt, System: w.System,
 		MaxTokens: raw(w.MaxTokens), Temperature: raw(w.Temperature), Params: raw(w.Params),
 		Body: raw(w.Body), BodyOffset: w.BodyOffset, Metadata: raw(w.Metadata),
+		Input: raw(w.Input), Files: files, Bounds: w.Bounds,
 	}
 }
 
