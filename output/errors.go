@@ -13,6 +13,9 @@ var ErrCompressed = errors.New("the output can't be compressed: choose a name wi
 // writes to standard output.
 var ErrNotRegular = errors.New("not a regular file")
 
+// ErrUnknownColumn is why Export refuses a column.
+var ErrUnknownColumn = errors.New("unknown column")
+
 // LockedError says that another process holds the results file.
 type LockedError struct {
 	Path string

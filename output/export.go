@@ -2,14 +2,15 @@ package output
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/csv"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -20,8 +21,10 @@ const (
 	// CSV has a header and one record a row, quoted as RFC 4180 says. Cells are
 	// written as they are, also where a spreadsheet would take one for a formula.
 	CSV ExportFormat = "csv"
-	// Text is the text of each row that is ok, each followed by a newline, as
-	// jq -r 'select(.status=="ok").text' prints it.
+	// JSONL is the rows as they stand in the file.
+	JSONL ExportFormat = "jsonl"
+	// Text is the answers in the order of the input: line k is that of item k, empty
+	// where it has none; a line end inside is written as \n or \r.
 	Text ExportFormat = "text"
 	// OpenAIBatch and AnthropicBatch are the lines of these providers' own batch
 	// results. The answers in them are the API's bodies as they came.
@@ -29,31 +32,46 @@ const (
 	AnthropicBatch ExportFormat = "anthropic-batch"
 )
 
+// ExportFormats returns all formats.
+func ExportFormats() []ExportFormat {
+	return []ExportFormat{CSV, JSONL, Text, OpenAIBatch, AnthropicBatch}
+}
+
 // ExportOptions of Export.
 type ExportOptions struct {
 	Format  ExportFormat
-	Ordered bool // in the order of the input
-	// Columns of CSV, nil for all that Columns names.
+	Ordered bool // in the order of the input; Text always is
+	// Columns of CSV: of Columns, or input columns, as NAME or input.NAME. nil: id, the
+	// input columns, text, status, error.
 	Columns []string
-}
-
-// Columns returns the names that ExportOptions.Columns may hold, in their order.
-func Columns() []string {
-	return []string{"id", "status", "text", "stop_reason", "provider", "model",
-		"error_class", "error_status", "error_type", "error_code", "error_message", "give_up_reason", "attempts",
-		"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "cost",
-		"first_attempt_at", "finished_at", "next_attempt_at", "index", "metadata"}
+	// Want says of a row's key whether the row is exported; nil: all are.
+	Want func(key string) bool
+	// Broken is told of each broken row that was passed over; nil: the first one is
+	// Export's error.
+	Broken func(error)
 }
 
 // Export writes the last row of each id to w in another form. The errors are
-// those of LastRows and of w, or say that a format or column is unknown.
+// those of LastRows and of w, or say that a format or column is unknown. Nothing is
+// written if the file can't be read.
 func Export(w io.Writer, path string, o ExportOptions) error {
-	out := bufio.NewWriterSize(w, 64<<10)
-	write, finish, err := exporter(out, o)
-	if err != nil {
-		return err
+	if !slices.Contains(ExportFormats(), o.Format) {
+		return fmt.Errorf("unknown export format %q", o.Format)
 	}
-	for r, err := range LastRows(path, o.Ordered) {
+	var columns []column
+	if o.Format == CSV {
+		names, err := inputColumns(path, o)
+		if err != nil {
+			return err
+		}
+		if columns, err = chosenColumns(o.Columns, names); err != nil {
+			return err
+		}
+		o.Broken = func(error) {} // told by inputColumns
+	}
+	out := bufio.NewWriterSize(w, 64<<10)
+	write, finish := exporter(out, o.Format, columns)
+	for r, err := range o.rows(path, o.Ordered || o.Format == Text) {
 		if err != nil {
 			return cmp.Or(out.Flush(), err)
 		}
@@ -64,8 +82,52 @@ func Export(w io.Writer, path string, o ExportOptions) error {
 	return cmp.Or(finish(), out.Flush())
 }
 
+// rows are those to export; broken ones are told.
+func (o ExportOptions) rows(path string, ordered bool) iter.Seq2[*Result, error] {
+	rows := LastRows(path, ordered)
+	if o.Broken != nil {
+		rows = SkipBroken(rows, o.Broken)
+	}
+	return func(yield func(*Result, error) bool) {
+		for r, err := range rows {
+			if err == nil && o.Want != nil && !o.Want(r.Key) {
+				continue
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// SkipBroken tells of the broken rows of LastRows and yields the others. Where all
+// are broken, the first is an error.
+func SkipBroken(rows iter.Seq2[*Result, error], tell func(error)) iter.Seq2[*Result, error] {
+	return func(yield func(*Result, error) bool) {
+		var first error
+		sound := false
+		for r, err := range rows {
+			if _, broken := errors.AsType[*BrokenRowError](err); broken {
+				first = cmp.Or(first, err)
+				tell(err)
+				continue
+			}
+			sound = true
+			if !yield(r, err) {
+				return
+			}
+		}
+		if first != nil && !sound {
+			yield(nil, first)
+		}
+	}
+}
+
+// mostEmptyLines stand in a text for items without a row, one after another.
+const mostEmptyLines = 1_000_000
+
 // exporter returns what writes one row, and what is to be called after the last.
-func exporter(out *bufio.Writer, o ExportOptions) (write func(*Result) error, finish func() error, err error) {
+func exporter(out *bufio.Writer, format ExportFormat, columns []column) (write func(*Result) error, finish func() error) {
 	finish = func() error { return nil }
 	line := func(form func([]byte, *Result) []byte) func(*Result) error {
 		var buf []byte
@@ -75,119 +137,30 @@ func exporter(out *bufio.Writer, o ExportOptions) (write func(*Result) error, fi
 			return err
 		}
 	}
-	switch o.Format {
+	switch format {
 	case CSV:
-		return csvExporter(out, o.Columns)
-	case Text:
-		return line(appendTextLine), finish, nil
+		return csvExporter(out, columns)
+	case JSONL:
+		return line(func(dst []byte, r *Result) []byte {
+			return append(bytes.TrimRight(append(dst, r.line...), "\r\n"), '\n')
+		}), finish
 	case OpenAIBatch:
-		return line(appendOpenAILine), finish, nil
+		return line(appendOpenAILine), finish
 	case AnthropicBatch:
-		return line(appendAnthropicLine), finish, nil
+		return line(appendAnthropicLine), finish
 	}
-	return nil, nil, fmt.Errorf("unknown export format %q (csv, text, openai-batch or anthropic-batch)", o.Format)
-}
-
-func appendTextLine(dst []byte, r *Result) []byte {
-	if r.Status != OK {
-		return dst
-	}
-	return append(append(dst, r.Text...), '\n')
-}
-
-func csvExporter(out io.Writer, columns []string) (write func(*Result) error, finish func() error, err error) {
-	if columns == nil {
-		columns = Columns()
-	}
-	for _, c := range columns {
-		if !slices.Contains(Columns(), c) {
-			return nil, nil, fmt.Errorf("unknown column %q (%s)", c, strings.Join(Columns(), ", "))
+	next := 0 // index
+	oneLine := strings.NewReplacer("\n", `\n`, "\r", `\r`)
+	return line(func(dst []byte, r *Result) []byte {
+		if gap := r.Index - next; gap > 0 && gap < mostEmptyLines { // items without a row
+			dst = append(dst, bytes.Repeat([]byte{'\n'}, gap)...)
 		}
-	}
-	w := csv.NewWriter(out)
-	record := make([]string, len(columns))
-	if err := w.Write(columns); err != nil {
-		return nil, nil, err
-	}
-	write = func(r *Result) error {
-		for i, c := range columns {
-			record[i] = cell(r, c)
+		next = r.Index + 1
+		if r.Status == OK {
+			dst = append(dst, oneLine.Replace(r.Text)...)
 		}
-		return w.Write(record)
-	}
-	return write, func() error { w.Flush(); return w.Error() }, nil
-}
-
-// cell is empty where the row has no such member.
-func cell(r *Result, column string) string {
-	e := cmp.Or(r.Error, &Error{})
-	switch column {
-	case "id":
-		return r.Key
-	case "status":
-		return string(r.Status)
-	case "text":
-		return r.Text
-	case "stop_reason":
-		return r.StopReason
-	case "provider":
-		return r.Provider
-	case "model":
-		return r.Model
-	case "error_class":
-		return e.Class
-	case "error_status":
-		return count(int64(e.Status))
-	case "error_type":
-		return e.Type
-	case "error_code":
-		return e.Code
-	case "error_message":
-		return e.Message
-	case "give_up_reason":
-		return r.GiveUpReason
-	case "attempts":
-		return strconv.Itoa(len(r.Attempts))
-	case "index":
-		return strconv.Itoa(r.Index)
-	case "metadata":
-		return string(r.Metadata)
-	}
-	return figure(r, column)
-}
-
-// figure is a cell of numbers or times.
-func figure(r *Result, column string) string {
-	switch column {
-	case "input_tokens":
-		return count(r.Usage.InputTokens)
-	case "output_tokens":
-		return count(r.Usage.OutputTokens)
-	case "cache_read_tokens":
-		return count(r.Usage.CacheReadTokens)
-	case "cache_write_tokens":
-		return count(r.Usage.CacheWriteTokens)
-	case "reasoning_tokens":
-		return count(r.Usage.ReasoningTokens)
-	case "cost":
-		if r.HasCost {
-			return string(appendCost(nil, r.Cost))
-		}
-	case "first_attempt_at":
-		return strings.Trim(string(appendTime(nil, "", r.FirstAttemptAt)), `"`)
-	case "finished_at":
-		return strings.Trim(string(appendTime(nil, "", r.FinishedAt)), `"`)
-	case "next_attempt_at":
-		return strings.Trim(string(appendTime(nil, "", r.NextAttemptAt)), `"`)
-	}
-	return ""
-}
-
-func count(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatInt(n, 10)
+		return append(dst, '\n')
+	}), finish
 }
 
 // batchID is an identifier for a line that stays the same over exports.

@@ -37,7 +37,7 @@ func exportRows() []*Result {
 
 func TestExportGolden(t *testing.T) {
 	path := tempFile(t, lines(exportRows()...))
-	for _, format := range []ExportFormat{CSV, Text, OpenAIBatch, AnthropicBatch} {
+	for _, format := range ExportFormats() {
 		var got bytes.Buffer
 		if err := Export(&got, path, ExportOptions{Format: format, Ordered: true}); err != nil {
 			t.Fatal(err)
@@ -125,6 +125,82 @@ func TestExportColumnsAndErrors(t *testing.T) {
 		if err := Export(&got, tt.path, tt.o); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: got %v, want %q", tt.o, err, tt.want)
 		}
+	}
+}
+
+// A CSV in, a CSV out: kept columns stand beside the answer, and can be chosen.
+func TestExportOfInputColumns(t *testing.T) {
+	with := func(id string, i int, in string) *Result {
+		r := row(id, OK, i)
+		r.Text, r.Input = "t"+id, json.RawMessage(in)
+		return r
+	}
+	path := tempFile(t, lines(with("1", 0, `{"id":"1","review":"good, \"very\"","n":7}`), with("2", 1, `{"text":"T","n":null,"tags":["x"]}`)))
+	for _, tt := range []struct {
+		columns []string
+		want    string
+	}{
+		{nil, "id,review,n,input.text,tags,text,status,error\n1,\"good, \"\"very\"\"\",7,,,t1,ok,\n2,,,T,\"[\"\"x\"\"]\",t2,ok,\n"},
+		{[]string{"review", "input.text", "text", "input.id"}, "review,input.text,text,input.id\n\"good, \"\"very\"\"\",,t1,1\n,T,t2,\n"},
+	} {
+		var got bytes.Buffer
+		if err := Export(&got, path, ExportOptions{Format: CSV, Columns: tt.columns}); err != nil || got.String() != tt.want {
+			t.Errorf("got %v, %s, want %s", err, &got, tt.want)
+		}
+	}
+}
+
+// Line k of a text is item k, whatever the answers hold and whichever are missing.
+func TestExportTextIsALineAnItem(t *testing.T) {
+	r := row("b", OK, 3)
+	r.Text = "one\ntwo\r\n"
+	path := tempFile(t, lines(r, row("c", Failed, 1), &Result{Key: "far", Status: OK, Text: "end", Index: 1 << 40}, &Result{Key: "a", Status: OK, Index: 0, Text: "x"}))
+	var got bytes.Buffer
+	want := "x\n\n\none\\ntwo\\r\\n\nend\n"
+	if err := Export(&got, path, ExportOptions{Format: Text}); err != nil || got.String() != want {
+		t.Errorf("got %v, %q, want %q", err, &got, want)
+	}
+}
+
+// Rows that are broken or too deep are told and passed over.
+func TestExportPassesOverBrokenRows(t *testing.T) {
+	deep := `{"id":"d","status":"ok","response":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + "}\n"
+	path := tempFile(t, []byte(string(lines(row("a", OK, 1)))+"{\n"+deep+string(lines(row("b", OK, 0)))))
+	for _, ordered := range []bool{false, true} {
+		for _, format := range []ExportFormat{JSONL, CSV} {
+			var got bytes.Buffer
+			var told []string
+			err := Export(&got, path, ExportOptions{Format: format, Ordered: ordered, Columns: []string{"id"}, Broken: func(err error) { told = append(told, err.Error()) }})
+			if err != nil || len(told) != 2 || !strings.Contains(told[0], ":2: broken row") || !strings.Contains(told[1], ":3: broken row: its values nest deeper") {
+				t.Errorf("got %v, told %q", err, told)
+			}
+			want := map[bool]string{false: "id\na\nb\n", true: "id\nb\na\n"}[ordered]
+			if format == JSONL {
+				want = string(lines(row("a", OK, 1), row("b", OK, 0)))
+				if ordered {
+					want = string(lines(row("b", OK, 0), row("a", OK, 1)))
+				}
+			}
+			if got.String() != want {
+				t.Errorf("got %q, want %q", &got, want)
+			}
+		}
+	}
+	var got bytes.Buffer
+	all := tempFile(t, []byte("{\n"+deep+"x\n"))
+	if err := Export(&got, all, ExportOptions{Format: CSV, Broken: func(error) {}}); err == nil || got.Len() > 0 {
+		t.Errorf("got %v and %q of a file of broken rows, want an error and nothing", err, &got)
+	}
+}
+
+// A filter, and the rows as they stand.
+func TestExportOfSomeRows(t *testing.T) {
+	unknown := `{"id":"a","status":"ok","request_hash":"","index":0,"new":[1]}` + "\n"
+	path := tempFile(t, []byte(unknown+string(lines(row("b", OK, 1)))))
+	var got bytes.Buffer
+	err := Export(&got, path, ExportOptions{Format: JSONL, Want: func(key string) bool { return key == "a" }})
+	if err != nil || got.String() != unknown {
+		t.Errorf("got %v, %q, want the row as it stands", err, &got)
 	}
 }
 

@@ -35,8 +35,9 @@ type Index struct {
 
 	rows       int
 	counts     [numStatus]int
-	superseded []int64 // offsets of rows that a later one replaces
-	salt       string  // of the first idempotency key, before its dash
+	broken     []brokenLine // of a tolerant scan
+	superseded []int64      // offsets of rows that a later one replaces
+	salt       string       // of the first idempotency key, before its dash
 }
 
 // entry is one row.

@@ -76,7 +76,7 @@ func (m *merger) add(src string) error {
 	if err := v.measure(); err != nil { // again, now that nobody writes
 		return err
 	}
-	if err := v.dropSuperseded(); err != nil {
+	if _, err := v.dropSuperseded(false); err != nil {
 		return err
 	}
 	return eachLine(v.file, v.size, v.gone, func(line []byte, offset int64) error {

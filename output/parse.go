@@ -29,7 +29,7 @@ func wholeObject(w *jsonl.Walk) error {
 	case err == nil:
 		return nil
 	case strings.Contains(err.Msg, "nest deeper"):
-		return brokenError("arrays and objects in it " + strings.TrimPrefix(err.Msg, "bad JSON: "))
+		return brokenError("its " + strings.TrimPrefix(err.Msg, "bad JSON: "))
 	}
 	return errNotObject
 }

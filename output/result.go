@@ -65,6 +65,8 @@ type Result struct {
 	// the brackets; Attempts are this run's.
 	History  json.RawMessage
 	Attempts []Attempt
+
+	line []byte // the row as it stands in its file, while an iteration yields it
 }
 
 // Usage is in tokens. InputTokens counts neither cache reads nor cache writes.

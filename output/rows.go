@@ -1,7 +1,9 @@
 package output
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"slices"
@@ -24,7 +26,9 @@ func Rows(path string) iter.Seq2[*Result, error] {
 }
 
 // LastRows yields the last row of each id, in file order or in that of index.
-// It reads the file twice and keeps about 30 bytes a row in between.
+// It reads the file twice and keeps about 30 bytes a row in between. A broken line
+// yields a *BrokenRowError before all rows, and the rest comes if the reader goes on; any
+// other error is the last.
 func LastRows(path string, ordered bool) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		v, err := openView(path)
@@ -33,9 +37,19 @@ func LastRows(path string, ordered bool) iter.Seq2[*Result, error] {
 			return
 		}
 		defer v.file.Close()
-		if err := v.dropSuperseded(); err != nil {
+		broken, err := v.dropSuperseded(true)
+		if err != nil {
 			yield(nil, err)
 			return
+		}
+		for i, b := range broken {
+			err := rowError(v.file, v.path, b.offset, b.err)
+			if i == mostBroken {
+				err = fmt.Errorf("%s: more than %d lines are broken rows: this may be no results file", path, mostBroken)
+			}
+			if !yield(nil, err) || i == mostBroken {
+				return
+			}
 		}
 		if ordered {
 			v.eachInOrder(yield)
@@ -91,13 +105,22 @@ func (v *view) measure() error {
 	return nil
 }
 
-func (v *view) dropSuperseded() error {
-	x, err := scan(v.file, v.path, v.size)
+// mostBroken bounds the broken lines that are told one by one.
+const mostBroken = 100
+
+// dropSuperseded has superseded rows passed over, and broken ones if it is tolerant.
+func (v *view) dropSuperseded(tolerant bool) ([]brokenLine, error) {
+	x, err := scanSections(v.file, v.path, v.size, sectionSize, tolerant)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	v.gone = slices.Sorted(slices.Values(x.superseded))
-	return nil
+	v.gone = x.superseded
+	for _, b := range x.broken {
+		v.gone = append(v.gone, b.offset)
+	}
+	slices.Sort(v.gone)
+	slices.SortFunc(x.broken, func(a, b brokenLine) int { return cmp.Compare(a.offset, b.offset) })
+	return x.broken, nil
 }
 
 // each yields the rows in file order.
@@ -144,5 +167,8 @@ func (v *view) yieldRow(line []byte, offset int64, err error, yield func(*Result
 		yield(nil, rowError(v.file, v.path, offset, err))
 		return false
 	}
-	return yield(r, nil)
+	r.line = line
+	more := yield(r, nil)
+	r.line = nil
+	return more
 }

@@ -27,17 +27,19 @@ const maxScanners = 8
 //
 // The error is a *BrokenRowError or *ForeignError with this path, or f's.
 func scan(f io.ReaderAt, path string, size int64) (*Index, error) {
-	return scanSections(f, path, size, sectionSize)
+	return scanSections(f, path, size, sectionSize, false)
 }
 
-func scanSections(f io.ReaderAt, path string, size, section int64) (*Index, error) {
+// scanSections scans sections of that size. tolerant passes over broken lines and
+// notes them in the index.
+func scanSections(f io.ReaderAt, path string, size, section int64, tolerant bool) (*Index, error) {
 	x := &Index{seed: maphash.MakeSeed()}
 	sections := (size + section - 1) / section
 	workers := make([]*scanner, max(1, min(sections, int64(runtime.GOMAXPROCS(0)), maxScanners)))
 	var taken atomic.Int64
 	var wg sync.WaitGroup
 	for i := range workers {
-		s := &scanner{index: x, file: f, size: size}
+		s := &scanner{index: x, file: f, size: size, tolerant: tolerant}
 		workers[i] = s
 		wg.Go(func() {
 			// Sections are taken in order, so whoever stops at a bad line has left
@@ -63,6 +65,7 @@ func scanSections(f io.ReaderAt, path string, size, section int64) (*Index, erro
 			salted = s
 		}
 		blocks = append(blocks, s.blocks...)
+		x.broken = append(x.broken, s.broken...)
 	}
 	if bad != nil {
 		return nil, rowError(f, path, bad.errAt, bad.err)
@@ -85,6 +88,12 @@ func rowError(f io.ReaderAt, path string, offset int64, err error) error {
 	return err
 }
 
+// brokenLine is one that a tolerant scan passed over.
+type brokenLine struct {
+	offset int64
+	err    error
+}
+
 // scanner reads sections of a file. Its entries are in no order.
 type scanner struct {
 	index  *Index // for its seed
@@ -93,6 +102,9 @@ type scanner struct {
 	lines  lineReader
 	head   rowHead
 	blocks [][]entry
+
+	tolerant bool
+	broken   []brokenLine
 
 	salt   string
 	saltAt int64
@@ -123,6 +135,10 @@ func (s *scanner) section(lo, hi int64) {
 			continue
 		}
 		e, err := s.row(line, offset)
+		if s.tolerant && isBroken(err) {
+			s.broken = append(s.broken, brokenLine{offset, err})
+			continue
+		}
 		if err != nil {
 			s.fail(offset, err)
 			return

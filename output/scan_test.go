@@ -55,7 +55,7 @@ const testSection = 4 << 10
 func checkScan(t *testing.T, content []byte) {
 	t.Helper()
 	want, bad := slowIndex(content)
-	x, err := scanSections(bytes.NewReader(content), "f", int64(len(content)), testSection)
+	x, err := scanSections(bytes.NewReader(content), "f", int64(len(content)), testSection, false)
 	if bad >= 0 {
 		line := bytes.Count(content[:bad], []byte("\n")) + 1
 		broken, isBroken := errors.AsType[*BrokenRowError](err)
@@ -119,7 +119,7 @@ func TestScanInSections(t *testing.T) {
 		i := bytes.IndexByte(content[at:], '\n')
 		content[at+i-1] = ' '
 		_, want := slowIndex(content)
-		_, err := scanSections(bytes.NewReader(content), "f", int64(len(content)), testSection)
+		_, err := scanSections(bytes.NewReader(content), "f", int64(len(content)), testSection, false)
 		if broken, ok := errors.AsType[*BrokenRowError](err); !ok || broken.Offset != want {
 			t.Errorf("got %v, want the broken row at %d", err, want)
 		}

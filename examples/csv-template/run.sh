@@ -2,4 +2,4 @@
 llmbatch plan reviews.csv -t 'Is this review positive? {{.stars}} stars: {{.text}}' --provider mock | head -n 1
 
 llmbatch run reviews.csv -t 'Is this review positive? {{.stars}} stars: {{.text}}' --provider mock -q
-llmbatch export reviews.csv.mock.jsonl --format csv --ordered | cut -d, -f1-3
+llmbatch export reviews.csv.mock.jsonl --format csv --ordered --columns id,status,text

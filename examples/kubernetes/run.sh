@@ -11,4 +11,4 @@ llmbatch merge prompts.*-of-4.mock.jsonl -o results.jsonl -q
 # A pod without JOB_COMPLETIONS says what is missing, before anything is sent.
 JOB_COMPLETION_INDEX=2 llmbatch run prompts.jsonl --shard auto --provider mock 2>said || echo "exit $?"
 cat said
-llmbatch export results.jsonl --format csv --ordered | cut -d, -f1-2
+llmbatch export results.jsonl --format csv --ordered --columns id,status

@@ -2,7 +2,7 @@
 llmbatch run prompts.jsonl --provider mock -q
 
 # What came back, in the order of the input.
-llmbatch export prompts.mock.jsonl --format csv --ordered | cut -d, -f1-3
+llmbatch export prompts.mock.jsonl --format csv --ordered --columns id,status,text
 
 # The same command again has nothing to do: no request is sent.
 llmbatch run prompts.jsonl --provider mock -q

@@ -10,4 +10,4 @@ for f in prompts.*-of-4.mock.jsonl; do echo "$f $(wc -l <"$f" | tr -d ' ')"; don
 
 # One file, in the order of the input.
 llmbatch merge prompts.*-of-4.mock.jsonl -o results.jsonl -q
-llmbatch export results.jsonl --format csv --ordered | cut -d, -f1-2
+llmbatch export results.jsonl --format csv --ordered --columns id,status

@@ -12,21 +12,28 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"llmbatch/input"
 	"llmbatch/output"
 )
 
 func exportFormats() []string {
-	return []string{string(output.CSV), string(output.Text), string(output.OpenAIBatch), string(output.AnthropicBatch)}
+	var names []string
+	for _, f := range output.ExportFormats() {
+		names = append(names, string(f))
+	}
+	return names
 }
 
 func exportCommand(e *env) *cli.Command {
 	return &cli.Command{
-		Name: "export", Usage: "rows as csv, text, or OpenAI or Anthropic batch output", ArgsUsage: "RESULTS",
-		Description: "Writes one line an item: csv, the text alone, or what the provider's own batch\nAPI would have given.",
+		Name: "export", Usage: "rows as csv, jsonl, text, or OpenAI or Anthropic batch output", ArgsUsage: "RESULTS",
+		Description: "Writes one line an item: csv, the rows as they are, the answers alone (line k is\nitem k), or what the provider's own batch API would have given.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "format", Usage: "`NAME`: " + strings.Join(exportFormats(), ", ")},
-			&cli.StringFlag{Name: "columns", DefaultText: "all", Usage: "`NAMES`: columns of csv, separated by commas: " + strings.Join(output.Columns(), ", ")},
+			&cli.StringFlag{Name: "format", DefaultText: "by the ending of -o", Usage: "`NAME`: " + strings.Join(exportFormats(), ", ")},
+			&cli.StringFlag{Name: "columns", DefaultText: "id, input columns, text, status, error",
+				Usage: "`NAMES`: columns of csv, separated by commas: those of the input that --keep kept, and " + strings.Join(output.Columns(), ", ")},
 			&cli.BoolFlag{Name: "ordered", Usage: "in the order of the input"},
+			&cli.StringFlag{Name: "only-input", Usage: "`PROMPTS`: leave out rows whose line is no longer in that file"},
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, DefaultText: "standard output", Usage: "`FILE`: write there, whole or not at all"},
 		},
 		Action: func(c *cli.Context) error {
@@ -38,6 +45,10 @@ func exportCommand(e *env) *cli.Command {
 			if err != nil {
 				return err
 			}
+			if o.Want, err = onlyInput(c.String("only-input")); err != nil {
+				return err
+			}
+			o.Broken = tellBroken(e)
 			return export(e, path, c.String("out"), o)
 		},
 	}
@@ -45,9 +56,12 @@ func exportCommand(e *env) *cli.Command {
 
 func exportOptions(c *cli.Context) (output.ExportOptions, error) {
 	format := c.String("format")
+	if format == "" {
+		format = formatOf(c.String("out"))
+	}
 	o := output.ExportOptions{Format: output.ExportFormat(format), Ordered: c.Bool("ordered")}
 	if format == "" {
-		return o, usagef("export: no --format given").hint("one of %s", strings.Join(exportFormats(), ", "))
+		return o, usagef("export: no --format given").hint("one of %s; or -o FILE with the ending .csv, .jsonl or .txt", strings.Join(exportFormats(), ", "))
 	}
 	if !slices.Contains(exportFormats(), format) {
 		f := usagef("--format: %q is not one of %s", format, strings.Join(exportFormats(), ", "))
@@ -61,13 +75,48 @@ func exportOptions(c *cli.Context) (output.ExportOptions, error) {
 			return o, usagef("--columns is for --format csv")
 		}
 		for name := range strings.SplitSeq(columns, ",") {
-			if name = strings.TrimSpace(name); !slices.Contains(output.Columns(), name) {
-				return o, usagef("--columns: %q is not one of %s", name, strings.Join(output.Columns(), ", "))
-			}
-			o.Columns = append(o.Columns, name)
+			o.Columns = append(o.Columns, strings.TrimSpace(name))
 		}
 	}
 	return o, nil
+}
+
+// formatOf is the format that a file's ending names, "" if it names none.
+func formatOf(out string) string {
+	switch strings.ToLower(filepath.Ext(out)) {
+	case ".csv":
+		return string(output.CSV)
+	case ".jsonl", ".ndjson":
+		return string(output.JSONL)
+	case ".txt":
+		return string(output.Text)
+	}
+	return ""
+}
+
+// onlyInput says of a key whether an item of the prompts has it; nil without a path.
+func onlyInput(prompts string) (func(key string) bool, error) {
+	if prompts == "" {
+		return nil, nil
+	}
+	in, err := input.Open(prompts, input.Options{LetThrough: true})
+	if err != nil {
+		return nil, usagef("--only-input: %w", err)
+	}
+	defer in.Close()
+	keys := map[string]bool{}
+	for it, err := range in.Items() {
+		if err != nil {
+			return nil, usagef("--only-input: %w", err)
+		}
+		keys[it.Key] = true
+	}
+	return func(key string) bool { return keys[key] }, nil
+}
+
+// tellBroken names broken rows that are passed over.
+func tellBroken(e *env) func(error) {
+	return func(err error) { fmt.Fprintf(e.stderr, "llmbatch: passed over: %s\n", printable(err.Error())) }
 }
 
 func export(e *env, path, out string, o output.ExportOptions) error {
@@ -108,6 +157,8 @@ func exportTo(w io.Writer, path string, o output.ExportOptions) error {
 	switch {
 	case sink.err != nil:
 		return failf(exitWrite, "export: %w", sink.err)
+	case errors.Is(err, output.ErrUnknownColumn):
+		return usagef("--columns: %w", err)
 	case err != nil:
 		return readError(err)
 	}

@@ -50,7 +50,7 @@ func reportCommand(e *env) *cli.Command {
 // for.
 func reportText(e *env, path string, asJSON bool) error {
 	stats := report.NewStats()
-	for r, err := range output.LastRows(path, false) {
+	for r, err := range output.SkipBroken(output.LastRows(path, false), tellBroken(e)) {
 		if err != nil {
 			return readError(err)
 		}
@@ -72,7 +72,7 @@ func reportText(e *env, path string, asJSON bool) error {
 
 // reportBoth prints two files side by side.
 func reportBoth(e *env, a, b string, asJSON bool) error {
-	c, err := report.Compare(output.LastRows(a, false), output.LastRows(b, false))
+	c, err := report.Compare(output.SkipBroken(output.LastRows(a, false), tellBroken(e)), output.SkipBroken(output.LastRows(b, false), tellBroken(e)))
 	if err != nil {
 		return readError(err)
 	}
@@ -103,7 +103,7 @@ func reportPage(e *env, path, html, prompts string) error {
 	asked := func(r *output.Result) string { return q.of(r.Key) }
 	var b bytes.Buffer
 	o := report.PageOptions{Name: filepath.Base(path), Now: e.now(), Asked: asked}
-	if err := report.HTML(&b, output.LastRows(path, false), o); err != nil {
+	if err := report.HTML(&b, output.SkipBroken(output.LastRows(path, false), tellBroken(e)), o); err != nil {
 		return readError(err)
 	}
 	if html == "-" {

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -113,9 +114,38 @@ func TestExport(t *testing.T) {
 	broken := file(t, "broken.jsonl", "{\n{}\n")
 	to = filepath.Join(t.TempDir(), "none.txt")
 	code, _, errs = world{}.call("export", broken, "--format", "text", "-o", to)
-	want(t, code, errs, exitUsage, "broken.jsonl:1")
+	want(t, code, errs, exitUsage, "broken.jsonl:2")
 	if names, err := filepath.Glob(filepath.Dir(to) + "/*"); err != nil || len(names) != 0 {
 		t.Errorf("got %v, want no file of a failed export", names)
+	}
+}
+
+// The form follows the ending of -o, broken rows are named and passed over, and rows of
+// lines that are gone can be left out.
+func TestExportForPeople(t *testing.T) {
+	row := `{"id":"%s","status":"ok","request_hash":"","index":%d,"text":"two\nlines","input":{"review":"good"}}` + "\n"
+	path := file(t, "r.jsonl", fmt.Sprintf(row, "a", 0)+"{\n"+fmt.Sprintf(row, "b", 1))
+	prompts := file(t, "p.jsonl", `{"id":"b","prompt":"x"}`+"\n")
+	for ending, wants := range map[string]string{
+		"csv": "id,review,text,status,error\nb,good,\"two\nlines\",ok,\n", "txt": "\ntwo\\nlines\n", "jsonl": fmt.Sprintf(row, "b", 1),
+	} {
+		to := filepath.Join(t.TempDir(), "out."+ending)
+		code, _, errs := world{}.call("export", path, "--only-input", prompts, "-o", to)
+		want(t, code, errs, exitOK, "passed over: ", "r.jsonl:2: broken row")
+		if data, err := os.ReadFile(to); err != nil || string(data) != wants || strings.Count(errs, "passed over") != 1 {
+			t.Errorf("%s: got %q, %v, want %q; said %q", ending, data, err, wants, errs)
+		}
+	}
+	code, out, errs := world{}.call("export", filepath.Join(t.TempDir(), "none.jsonl"), "--format", "csv")
+	want(t, code, errs, exitUsage, "no such file")
+	if out != "" {
+		t.Errorf("got %q for a missing file, want no header", out)
+	}
+	code, _, errs = world{}.call("export", path, "--format", "csv", "--columns", "id,nosuch")
+	want(t, code, errs, exitUsage, `--columns: unknown column "nosuch"`, "review")
+	for _, args := range [][]string{{"report", path}, {"report", path, "--html", "-"}, {"report", path, path}} {
+		code, _, errs = world{}.call(args...)
+		want(t, code, errs, exitOK, "r.jsonl:2: broken row")
 	}
 }
 
