@@ -237,3 +237,16 @@ func TestDanglingLink(t *testing.T) {
 		}
 	}
 }
+
+// What a merge replaces keeps its name until the new file takes it, and has a second one.
+func TestLinkFree(t *testing.T) {
+	path := tempFile(t, lines(row("a", OK, 0)))
+	for range 2 {
+		if err := linkFree(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := names(t, path); got != "p.results.jsonl p.results.jsonl.bak p.results.jsonl.bak1" || read(t, path) != read(t, path+".bak1") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -148,7 +148,7 @@ func (m *merger) write(dst string) error {
 			if err := w.Flush(); err != nil {
 				return err
 			}
-			return renameFree(dst)
+			return linkFree(dst)
 		})
 	}
 	if err != nil && made {

@@ -212,17 +212,39 @@ func moveAside(f *os.File, path string) (*os.File, error) {
 
 // renameFree renames path to path.bak, or to the first of path.bak1, … that is free.
 func renameFree(path string) error {
+	bak, err := freeName(path)
+	if err == nil {
+		err = os.Rename(path, bak)
+	}
+	if err != nil {
+		return err
+	}
+	return syncFolder(path)
+}
+
+// linkFree gives what path names a free name like that of renameFree too, so that
+// what is renamed onto path next replaces it in one step. Where the file system has
+// no links it is renamed.
+func linkFree(path string) error {
+	bak, err := freeName(path)
+	if err != nil {
+		return err
+	}
+	if os.Link(path, bak) != nil {
+		return renameFree(path)
+	}
+	return syncFolder(path)
+}
+
+func freeName(path string) (string, error) {
 	bak := path + ".bak"
 	for n := 1; ; n++ {
 		_, err := os.Lstat(bak)
 		if errors.Is(err, fs.ErrNotExist) {
-			if err := os.Rename(path, bak); err != nil {
-				return err
-			}
-			return syncFolder(path)
+			return bak, nil
 		}
 		if err != nil {
-			return err
+			return "", err
 		}
 		bak = path + ".bak" + strconv.Itoa(n)
 	}
