@@ -96,7 +96,7 @@ func (i *item) row(s output.Status, e *provider.Error, reason string, next time.
 func (r *Runner) base(i *item) *output.Result {
 	res := &output.Result{
 		ID: i.line.ID, Key: i.line.Key, RequestHash: i.hash, Index: i.line.Index,
-		Provider: i.call.Provider, Model: i.call.Model, Metadata: i.line.Metadata,
+		Provider: i.call.Provider, Model: i.call.Model, Metadata: i.line.Metadata, Input: i.line.Input,
 		IdempotencyKey: i.key,
 	}
 	if i.old != nil {

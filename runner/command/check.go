@@ -23,6 +23,11 @@ type found struct {
 	ids        int                   // of --only-ids that were seen
 	family     string                // the last good line's provider
 
+	// With --dedupe: the requests of the items so far, true where several items have
+	// one, and the row that has a request's answer already.
+	requests map[uint64]bool
+	answers  map[uint64]int64
+
 	first  *input.Item           // the first that needs work; only its place is set
 	before map[output.Status]int // rows of the items before it
 }
@@ -36,7 +41,7 @@ func (s *session) check(ctx context.Context) error { return s.checkEach(ctx, s.c
 
 // checkEach is check with another function for each item, which calls compare.
 func (s *session) checkEach(ctx context.Context, each func(*input.Item, uint64) error) error {
-	s.found = found{old: map[output.Status]int{}, lanes: map[string]bool{}}
+	s.found = found{old: map[output.Status]int{}, lanes: map[string]bool{}, requests: map[uint64]bool{}, answers: map[uint64]int64{}}
 	err := s.in.Check(ctx, input.CheckFuncs{Prepare: s.hash, Each: each})
 	if fault := s.fault.first(); fault != nil {
 		return fault
@@ -86,6 +91,12 @@ func (s *session) compare(it *input.Item, hash uint64) error {
 			f.changed = append(f.changed, fmt.Sprintf("%s:%d: %s already has an answer, but its line (or --model, --system) has changed", s.in.Name(), it.Line, it.ID))
 		}
 		done = s.o.onChanged != "rerun"
+	}
+	if s.o.dedupe && hash != 0 {
+		_, f.requests[hash] = f.requests[hash]
+		if done && row.Status == output.OK && row.Hash == hash {
+			f.answers[hash] = row.Offset
+		}
 	}
 	if done {
 		return nil

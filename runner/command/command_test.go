@@ -117,7 +117,8 @@ func TestPromisedFlags(t *testing.T) {
 		start-concurrency aimd-increase aimd-decrease idle-timeout on-long-wait drain on-cut continue-style on-changed shard
 		ordered skip-invalid only-ids no-fail-fast auth-header idempotency-header seed mock-scenario metrics-addr
 		metrics-textfile log-format price-cache-read price-cache-write
-		prices params system-file rerun very-verbose`)
+		prices params system-file rerun very-verbose keep delimiter files-root
+		reuse dedupe connect-timeout first-token-timeout max-answer`)
 	got := flagNames(runFlags(&options{}))
 	slices.Sort(got)
 	slices.Sort(promised)

@@ -32,6 +32,9 @@ type execution struct {
 	started time.Time
 	end     time.Time // zero: none
 
+	// copies answers items without a request; nil: each is sent.
+	copies *copies
+
 	mu    sync.Mutex
 	stats *report.Stats
 	// badBefore counts items run again whose row was failed or gave_up.
@@ -47,6 +50,10 @@ func (s *session) execute(ctx context.Context, stop *stopper) (x *execution, rep
 	if !s.in.Pipe() && s.found.todo == 0 {
 		return x, runner.Report{Rows: map[output.Status]int{}, Skipped: s.found.old}, nil
 	}
+	if x.copies, err = newCopies(x); err != nil {
+		return nil, rep, err
+	}
+	defer x.copies.close()
 	x.display = live.Start(live.Options{
 		Mode: mode(s.o), Out: s.e.stderr, Snapshot: x.snapshot, JSON: s.o.logFormat == "json",
 	})
@@ -69,7 +76,9 @@ func (s *session) execute(ctx context.Context, stop *stopper) (x *execution, rep
 	x.runner = runner.New(c)
 	x.mu.Unlock()
 	stop.attach(x)
-	return x, x.runner.Run(ctx), nil
+	rep = x.runner.Run(ctx)
+	x.copies.addTo(&rep)
+	return x, rep, nil
 }
 
 func mode(o *options) live.Mode {
@@ -130,6 +139,7 @@ func runnerConfig(o *options, r *router, log *slog.Logger) runner.Config {
 		Limits: runner.Limits{
 			Retry:      retry.Policy{MaxAttempts: o.maxAttempts, MaxErrors: o.maxErrors, MaxWait: o.maxWait},
 			ItemBudget: o.itemBudget, AttemptTimeout: o.attemptTimeout, IdleTimeout: o.idleTimeout, Drain: o.drain,
+			FirstTokenTimeout: o.firstTokenTimeout, ConnectTimeout: o.connectTimeout, MaxAnswer: o.maxAnswerBytes,
 		},
 		Hooks:  runner.Hooks{Scrub: r.scrubber(), Log: log},
 		Stream: o.stream, OnCut: o.onCut, ContinueStyle: o.continueStyle,
@@ -195,6 +205,13 @@ func (x *execution) passOver(c *runner.Config) {
 // itemsToRun are the session's items. What the check does for a file is done here
 // for a pipe, which ends at an item that is done with another request.
 func (x *execution) itemsToRun() iter.Seq2[*input.Item, error] {
+	if x.copies != nil {
+		return x.copies.toSend(x.itemsToCheck())
+	}
+	return x.itemsToCheck()
+}
+
+func (x *execution) itemsToCheck() iter.Seq2[*input.Item, error] {
 	if !x.in.Pipe() || x.o.onChanged == "rerun" {
 		return x.items()
 	}
@@ -303,6 +320,11 @@ func (x *execution) logger() *slog.Logger {
 
 // onRow takes each final row into the figures.
 func (x *execution) onRow(r *output.Result) {
+	x.count(r)
+	x.copies.arrived(r)
+}
+
+func (x *execution) count(r *output.Result) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.stats.Add(r)
@@ -333,6 +355,7 @@ func (x *execution) snapshot() live.Status {
 			total -= max(0, x.found.todo-limit)
 		}
 	}
+	x.copies.addTo(&runner.Report{Rows: s.Rows})
 	done := s.Skipped
 	for _, n := range s.Rows {
 		done += n

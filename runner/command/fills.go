@@ -57,7 +57,7 @@ func (s *session) fillNotes() (said string, warnings []string) {
 			parts = append(parts, fmt.Sprintf("--%s in %s", of.flag, plain.Plural(n, "line")))
 		case n > 0:
 			parts = append(parts, fmt.Sprintf("--%s in %s", of.flag, plain.Count(n)))
-		case set:
+		case set && !(of.flag == "system" && s.o.rendered(s.o.system)) && !(of.flag == "params" && s.o.rendered(s.o.params)):
 			warnings = append(warnings, fmt.Sprintf("--%s fills no line: each has its own, or its endpoint has no such member", of.flag))
 		}
 	}

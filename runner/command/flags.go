@@ -25,42 +25,47 @@ const (
 // options are the settings of a run. Each field is the value of the flag that
 // it is named for.
 type options struct {
-	out, summary                     string
-	template, templateFile, idField  string
-	provider, endpoint, baseURL      string
-	apiKeyFile                       string
-	header                           list
-	model, temperature, system       string
-	systemFile, params, pricesFile   string
-	maxTokens, concurrency           int
-	fixed, stream                    bool
-	rpm, tpm                         float64
-	budget                           time.Duration
-	until                            string
-	itemBudget, attemptTimeout       time.Duration
-	maxAttempts, maxErrors           int
-	maxWait                          time.Duration
-	retryFailed, fresh               bool
-	limit                            int
-	maxCost, priceInput, priceOutput float64
-	progress                         string
-	quiet, verbose, debug            bool
-	rerun                            bool
-	config                           string
-	printConfig                      bool
-	startConcurrency                 int
-	aimdIncrease, aimdDecrease       float64
-	idleTimeout, drain               time.Duration
-	onLongWait, onCut, continueStyle string
-	onChanged, shard                 string
-	ordered, skipInvalid, noFailFast bool
-	onlyIDs, authHeader              string
-	idempotencyHeader                string
-	seed                             uint64
-	mockScenario                     string
-	metricsAddr, metricsTextfile     string
-	logFormat                        string
-	priceCacheRead, priceCacheWrite  float64
+	out, summary                      string
+	template, templateFile, idField   string
+	provider, endpoint, baseURL       string
+	apiKeyFile                        string
+	header                            list
+	model, temperature, system        string
+	systemFile, params, pricesFile    string
+	maxTokens, concurrency            int
+	fixed, stream                     bool
+	rpm, tpm                          float64
+	budget                            time.Duration
+	until                             string
+	itemBudget, attemptTimeout        time.Duration
+	maxAttempts, maxErrors            int
+	maxWait                           time.Duration
+	retryFailed, fresh                bool
+	limit                             int
+	maxCost, priceInput, priceOutput  float64
+	progress                          string
+	quiet, verbose, debug             bool
+	rerun, dedupe                     bool
+	reuse                             list
+	keep, delimiter, filesRoot        string
+	connectTimeout, firstTokenTimeout time.Duration
+	maxAnswer                         string
+	maxAnswerBytes                    int64 // of maxAnswer
+	config                            string
+	printConfig                       bool
+	startConcurrency                  int
+	aimdIncrease, aimdDecrease        float64
+	idleTimeout, drain                time.Duration
+	onLongWait, onCut, continueStyle  string
+	onChanged, shard                  string
+	ordered, skipInvalid, noFailFast  bool
+	onlyIDs, authHeader               string
+	idempotencyHeader                 string
+	seed                              uint64
+	mockScenario                      string
+	metricsAddr, metricsTextfile      string
+	logFormat                         string
+	priceCacheRead, priceCacheWrite   float64
 
 	// prices are those of the settings file, by model.
 	prices map[string]runner.Price
@@ -85,6 +90,11 @@ func fileFlags(o *options) []cli.Flag {
 			Usage: "`TEXT`: makes a prompt of each JSON object or CSV row, such as 'Classify: {{.text}}'"},
 		&cli.StringFlag{Category: groupFiles, Name: "template-file", Destination: &o.templateFile, Usage: "`FILE`: such a template"},
 		&cli.StringFlag{Category: groupFiles, Name: "id-field", Destination: &o.idField, DefaultText: "id", Usage: "`NAME`: the member or column that is the id, with a template"},
+		&cli.StringFlag{Category: groupFiles, Name: "keep", Destination: &o.keep, DefaultText: "all of CSV and TSV, else none", Usage: "`COLUMNS`: with a template: columns or members that travel in the row, with commas between them; all; none"},
+		&cli.StringFlag{Category: groupFiles, Name: "delimiter", Destination: &o.delimiter, DefaultText: "found in the header", Usage: "`CHAR`: stands between the cells of a table: , or ; or tab"},
+		&cli.StringFlag{Category: groupFiles, Name: "files-root", Destination: &o.filesRoot, DefaultText: "the folder of PROMPTS", Usage: "`DIR`: folder that the paths in a line's files begin in and may not leave"},
+		&cli.GenericFlag{Category: groupFiles, Name: "reuse", Value: &o.reuse, Usage: "`RESULTS`: an item with the same request as an ok row there gets its answer, without a request; repeatable"},
+		&cli.BoolFlag{Category: groupFiles, Name: "dedupe", Destination: &o.dedupe, Usage: "items with the same request are sent once, the others get a copy of the answer"},
 		&cli.BoolFlag{Category: groupFiles, Name: "fresh", Destination: &o.fresh, Usage: "start over; the old results are moved to FILE.bak"},
 		&cli.StringFlag{Category: groupFiles, Name: "summary", Destination: &o.summary, Usage: "`FILE`: write the summary there, as JSON"},
 		&cli.BoolFlag{Category: groupFiles, Hidden: true, Name: "ordered", Destination: &o.ordered, Usage: "rows in input order when the run ends"},
@@ -137,6 +147,9 @@ func paceFlags(o *options) []cli.Flag {
 		&cli.IntFlag{Category: groupTime, Name: "max-attempts", Destination: &o.maxAttempts, DefaultText: "no count", Usage: "`N`: most requests an item, refusals by rate limit too; 1: never try again"},
 		&cli.IntFlag{Category: groupTime, Name: "max-errors", Value: 5, Destination: &o.maxErrors, Usage: "`N`: most attempts of an item that fail for another reason than throttling or an outage"},
 		&cli.DurationFlag{Category: groupTime, Name: "max-wait", Destination: &o.maxWait, DefaultText: "bounded by the budgets", Usage: "`DURATION`: longest single wait of an item"},
+		&cli.DurationFlag{Category: groupTime, Hidden: true, Name: "connect-timeout", Value: 30 * time.Second, Destination: &o.connectTimeout, Usage: "`DURATION`: to dial, and again for TLS"},
+		&cli.DurationFlag{Category: groupTime, Hidden: true, Name: "first-token-timeout", Destination: &o.firstTokenTimeout, DefaultText: "--attempt-timeout", Usage: "`DURATION`: until a stream's first token; --idle-timeout counts from there on"},
+		&cli.StringFlag{Category: groupTime, Hidden: true, Name: "max-answer", Value: "64MB", Destination: &o.maxAnswer, Usage: "`SIZE`: longest answer that is read"},
 		&cli.DurationFlag{Category: groupTime, Hidden: true, Name: "idle-timeout", Value: 2 * time.Minute, Destination: &o.idleTimeout, Usage: "`DURATION`: longest silence of a stream"},
 		&cli.StringFlag{Category: groupTime, Hidden: true, Name: "on-long-wait", Value: "give-up", Destination: &o.onLongWait, Usage: "`WHAT`: give-up, or cap (wait --max-wait, then try), when a wait passes --max-wait"},
 		&cli.DurationFlag{Category: groupTime, Hidden: true, Name: "drain", Value: 25 * time.Second, Destination: &o.drain, Usage: "`DURATION`: how long requests on the wire may finish when a run is stopped"},

@@ -29,7 +29,7 @@ a "fleet worker" on any host. The same command again does only the rest.`
 
 func fleetRunCommand(e *env) *cli.Command {
 	o, f := &options{}, &fleetOptions{}
-	flags := withoutFlag(runFlags(o), "shard")
+	flags := withoutFlag(withoutFlag(withoutFlag(runFlags(o), "shard"), "reuse"), "dedupe")
 	flags = append(flags, natsFlags(f)...)
 	flags = append(flags,
 		&cli.DurationFlag{Category: groupFleet, Name: "lease", Value: 30 * time.Second, Destination: &f.lease, Usage: "`DURATION`: after it a silent worker's items go to others"},

@@ -48,7 +48,7 @@ func newRouter(o *options, e *env, mock *url.URL) (*router, error) {
 	if o.temperature != "" && !isNumber(o.temperature) {
 		return nil, usagef("%s: %q is not a number", label(o, "temperature"), o.temperature)
 	}
-	if o.params != "" {
+	if o.params != "" && !o.rendered(o.params) {
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(o.params), &members); err != nil || members == nil {
 			return nil, usagef("%s: want a JSON object, such as '{\"top_p\": 0.9}'", label(o, "params")).hint("@FILE reads it from a file")
@@ -77,6 +77,11 @@ func newRouter(o *options, e *env, mock *url.URL) (*router, error) {
 		r.secrets = append(r.secrets, provider.Secrets(base)...)
 	}
 	return r, nil
+}
+
+// rendered says that text, of --system or --params, holds fields: each item has its own.
+func (o *options) rendered(text string) bool {
+	return (o.template != "" || o.templateFile != "") && strings.Contains(text, "{{")
 }
 
 func isNumber(s string) bool {
@@ -224,10 +229,13 @@ func (r *router) target(family string) (*runner.Target, error) {
 	if r.o.temperature == "" {
 		t.Defaults.Temperature = nil
 	}
-	if r.o.params == "" {
+	if r.o.params == "" || r.o.rendered(r.o.params) {
 		t.Defaults.Params = nil
 	}
 	preset, _ := provider.FindPreset(family)
+	if r.o.rendered(r.o.system) {
+		t.Defaults.System = ""
+	}
 	t.Provider = provider.Provider(openai.New())
 	if preset.Family == provider.FamilyAnthropic {
 		t.Provider = anthropic.New()

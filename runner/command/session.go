@@ -59,7 +59,8 @@ func newSession(e *env, o *options, prompts string) (*session, error) {
 
 func (s *session) openInput() error {
 	io := input.Options{
-		Template: s.o.template, TemplateName: "--template", IDField: s.o.idField,
+		Template: s.o.template, TemplateName: "--template", IDField: s.o.idField, System: s.o.system, Params: s.o.params,
+		Keep: s.o.keep, Delimiter: s.o.delimiter, FilesRoot: s.o.filesRoot,
 		LetThrough: s.o.skipInvalid, Stdin: s.e.stdin,
 	}
 	if s.o.templateFile != "" {
@@ -228,7 +229,7 @@ func (s *session) hash(it *input.Item) (uint64, error) {
 		return 0, err
 	}
 	s.fills.note(call, s.wants(it))
-	if s.file == nil || s.file.Index().Len() == 0 {
+	if !s.o.dedupe && (s.file == nil || s.file.Index().Len() == 0) {
 		return 0, nil // nothing to compare it with
 	}
 	return provider.HashSum(call), nil

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,9 @@ func settle(c *cli.Context, e *env, o *options) (err error) {
 	}
 	if err := check(c, o); err != nil {
 		return err
+	}
+	if o.maxAnswerBytes, err = sizeOf(o.maxAnswer); err != nil {
+		return usagef("%s: %w", label(o, "max-answer"), err)
 	}
 	return o.readFiles()
 }
@@ -217,7 +221,21 @@ func optionsOf(set map[string][]string) (*options, error) {
 			}
 		}
 	}
-	return o, nil
+	var err error
+	o.maxAnswerBytes, err = sizeOf(o.maxAnswer)
+	return o, err
+}
+
+// sizeOf reads a number of bytes with an optional unit: 1000000, 64MB, 8MiB.
+func sizeOf(text string) (int64, error) {
+	n, unit := text, strings.TrimLeft(text, "0123456789")
+	n = strings.TrimSuffix(text, unit)
+	size, err := strconv.ParseInt(n, 10, 64)
+	by := map[string]int64{"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gib": 1 << 30}[strings.ToLower(strings.TrimSpace(unit))]
+	if err != nil || size < 1 || by == 0 || size > math.MaxInt64/by {
+		return 0, fmt.Errorf("%q is not a size such as 64MB or 8MiB", text)
+	}
+	return size * by, nil
 }
 
 // badValue says what a flag wants instead of value; where names the place.
@@ -324,6 +342,8 @@ func checkTogether(o *options) error {
 	switch {
 	case o.template != "" && o.templateFile != "":
 		return usagef("%s and %s exclude each other", label(o, "template"), label(o, "template-file"))
+	case o.dedupe && o.rerun:
+		return usagef("%s and %s exclude each other", label(o, "dedupe"), label(o, "rerun"))
 	case o.idField != "" && o.template == "" && o.templateFile == "":
 		return usagef("%s is for lines rendered by a template", label(o, "id-field")).hint("add --template TEXT or --template-file FILE")
 	case o.quiet && (o.verbose || o.debug):
