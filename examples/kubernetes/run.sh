@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # On a cluster:
 #   kubectl apply -f job.yaml && kubectl wait --for=condition=complete job/llmbatch --timeout=12h
 #   llmbatch merge prompts.*-of-4.results.jsonl -o results.jsonl       # where the volume is mounted

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # A server of your own that speaks OpenAI's API: vLLM listens on http://127.0.0.1:8000/v1,
 # Ollama on http://127.0.0.1:11434/v1. No key is needed, and no limit need be known. Here the
 # mock stands in for it, on a free port; it serves one request at a time and refuses others.

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # cron: put the line of ./crontab into `crontab -e`. systemd: copy llmbatch-night.service and
 # llmbatch-night.timer to ~/.config/systemd/user/, then
 #   systemctl --user enable --now llmbatch-night.timer

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # A file made for OpenAI's Batch API runs here as it is …
 llmbatch run batch.jsonl --provider mock -q
 

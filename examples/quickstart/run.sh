@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # A first run against the built-in mock API: no key, no network.
 llmbatch run prompts.jsonl --provider mock -q
 

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Two to begin with: a bill of two requests.
 llmbatch run prompts.jsonl --provider mock -q --limit 2
 echo "rows: $(wc -l <prompts.mock.jsonl)"

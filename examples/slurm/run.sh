@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # On a cluster:
 #   sbatch --wait array.sbatch && llmbatch merge prompts.*-of-4.results.jsonl -o results.jsonl
 

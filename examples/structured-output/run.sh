@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # "params" is merged into the body that is made of a prompt; a line with "messages" is the body
 # itself. Either way all that an API knows can be asked of it, and goes to it as it is written:
 # a JSON Schema for the answer ("ticket-1", for OpenAI), or a tool ("ticket-2", for Anthropic).
