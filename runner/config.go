@@ -29,6 +29,8 @@ type Target struct {
 	Provider    provider.Provider
 	Base        *url.URL
 	Credentials provider.Credentials
+	// Keys makes the key of the Credentials; nil: it stays as it is.
+	Keys *KeySource
 	// Header holds extra request headers, their values resolved; they win over
 	// those that the provider sets.
 	Header   http.Header
@@ -122,6 +124,9 @@ type Limits struct {
 	// MaxAnswer is the most bytes of one answer that are read, decompressed; 0 means
 	// 64 MiB.
 	MaxAnswer int64
+	// Reask is how many tries of an item whose answer was not as expected tell the
+	// model what was wrong; the rest ask the same again.
+	Reask int
 	// Drain is how long requests on the wire may go on after the launching stopped.
 	Drain time.Duration
 	// NoFailFast switches the uniform-failure guard off.
@@ -134,6 +139,9 @@ type Limits struct {
 type Hooks struct {
 	Scrub *provider.Scrubber // nil: nothing to scrub
 	Log   *slog.Logger       // nil: none
+	// Expect says what is wrong with the text of an answer; nil: any is right. It is
+	// called by many goroutines.
+	Expect func(text string) error
 	// Transport sends the requests; nil means NewTransport.
 	Transport http.RoundTripper
 	// Worker is written into each attempt; "": none.

@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"llmbatch/input"
@@ -41,10 +42,16 @@ type item struct {
 	rnd      *rand.Rand // nil until it is needed
 	until    time.Time  // the wait that it is in ends; zero: none that the server or a gate named
 
-	text     string // what cut streams brought, to be continued
-	next     []byte // the body that asks for the rest
-	part     int    // how often the rest was asked for
-	unpieced bool   // a request for the rest was refused: the answer is asked for whole
+	text    string // what cut streams brought, to be continued
+	next    []byte // the body that asks for the rest
+	part    int    // how often the rest was asked for
+	wrong   *wrong // the last answer that was not as expected; nil: none
+	reasked int    // requests that told what was wrong
+
+	header http.Header // with a key that renews itself; nil: the lane's
+	turn   int         // of that key
+
+	unpieced bool // a request for the rest was refused: the answer is asked for whole
 }
 
 // run waits for the first permit and makes attempts until the item has its final
@@ -92,8 +99,12 @@ func (i *item) attempt(p *pacing.Permit) *pacing.Permit {
 	}
 	i.tell(Flight{At: time.Now()})
 	x := i.send(body)
+	i.expected(x)
 	v := judge(x.err)
 	i.log(p, x)
+	if i.rekeyed(x) {
+		v, x.stale = verdict{act: again, signal: pacing.Nothing}, true
+	}
 	if x.err != nil && (x.err.Class != provider.Canceled || i.last == nil) {
 		i.last = x.err
 	}
@@ -171,6 +182,9 @@ func (i *item) send(body []byte) *exchange {
 	defer stop()
 	i.r.onWire(+1)
 	defer i.r.onWire(-1)
+	if e := i.signed(ctx); e != nil {
+		return &exchange{started: now, err: e, unsent: true}
+	}
 	return i.r.wire.send(ctx, cut, i, body)
 }
 

@@ -52,7 +52,7 @@ func (r *Runner) laneOf(target *Target, model string) *lane {
 	if l, ok := r.lanes.known[k]; ok {
 		return l
 	}
-	l := &lane{laneKey: k, header: headerOf(target, r.c.UserAgent)}
+	l := &lane{laneKey: k, header: headerOf(target, target.Credentials, r.c.UserAgent)}
 	c := r.c.Pacing
 	c.Seed ^= uint64(len(r.lanes.known)) << 32
 	if log := c.Log; log != nil {
@@ -70,13 +70,13 @@ func (r *Runner) laneOf(target *Target, model string) *lane {
 	return l
 }
 
-func headerOf(t *Target, agent string) http.Header {
+func headerOf(t *Target, c provider.Credentials, agent string) http.Header {
 	h := http.Header{
 		"Content-Type": {"application/json"},
 		"Accept":       {"application/json"},
 		"User-Agent":   {cmp.Or(agent, "llmbatch")},
 	}
-	t.Provider.Sign(h, t.Credentials)
+	t.Provider.Sign(h, c)
 	for k, v := range t.Header {
 		h[http.CanonicalHeaderKey(k)] = v
 	}

@@ -123,6 +123,9 @@ func (w *wire) request(ctx context.Context, i *item, body []byte) (*http.Request
 		return nil, err
 	}
 	h := i.lane.header
+	if i.header != nil {
+		h = i.header
+	}
 	if w.idempotencyHeader != "" {
 		key := i.key
 		if i.part > 0 { // the rest of an answer is another request

@@ -7,6 +7,7 @@ import (
 	"llmbatch/output"
 	"llmbatch/pacing"
 	"llmbatch/retry"
+	"llmbatch/runner/provider"
 )
 
 // gateJitter is the most by which a lane's gate opens later than it was asked
@@ -191,6 +192,10 @@ func (i *item) giveUp(d retry.Decision) {
 	}
 	if n := len(i.attempts); n > 0 {
 		i.attempts[n-1].WaitReason, i.attempts[n-1].Wait = "", 0
+	}
+	if i.wrong != nil && i.last.Class == provider.Unexpected && (d.GiveUp == "max_errors" || d.GiveUp == "max_attempts") {
+		i.unexpectedRow()
+		return
 	}
 	i.r.emit(i.row(output.GaveUp, i.last, d.GiveUp, d.NextAttemptAt))
 }

@@ -55,6 +55,13 @@ type Streamer interface {
 	Continue(c *Call, text, style string) (body json.RawMessage, ok bool)
 }
 
+// Reasker is a Provider whose calls can be told what was wrong with an answer.
+type Reasker interface {
+	// Reask returns the body of a call with the answer and the complaint as further
+	// turns. ok is false where the call has no turns.
+	Reask(c *Call, answer, complaint string) (body json.RawMessage, ok bool)
+}
+
 // Assembler builds one answer from events. Not for concurrent use.
 type Assembler interface {
 	// Event takes one event; name is "" where the stream names none. An *Error is
@@ -194,6 +201,8 @@ const (
 	SpendCap        Class = "spend_cap"
 	AuthError       Class = "auth"
 	Canceled        Class = "canceled"
+	// Unexpected is an answer whose text is not what the user expects.
+	Unexpected Class = "unexpected"
 )
 
 // Scope says how far an error reaches.

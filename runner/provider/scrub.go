@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 )
@@ -23,14 +25,28 @@ const (
 // Scrubber replaces known secrets by "***", in whatever way they are written: what is
 // compared is the text with its escapes resolved (of JSON, URLs and HTML, also one
 // inside the other), without invisible characters, in lower case; base64 and hex too.
-// The zero value knows none. Safe for concurrent use.
+// The zero value knows none. Safe for concurrent use; a key that renews itself is
+// added while others hide.
 //
 // A value of fewer than 8 bytes is replaced only where no letter or digit is
 // beside it, and one that is also all letters (EMPTY, ollama) not at all: local
 // servers take such words for a key, and answers are full of them.
 type Scrubber struct {
-	secrets []secret
+	known atomic.Pointer[secrets]
+	mu    sync.Mutex // held by Add
+}
+
+// secrets are what a Scrubber knows. They are never changed.
+type secrets struct {
+	list    []secret
 	longest int
+}
+
+func (s *Scrubber) secrets() *secrets {
+	if k := s.known.Load(); k != nil {
+		return k
+	}
+	return &secrets{}
 }
 
 type secret struct {
@@ -40,17 +56,32 @@ type secret struct {
 
 // NewScrubber makes a Scrubber of keys, header values, passwords and the secrets
 // of a URL. Of "Bearer x" both the whole and x are known. Empty ones are left out.
-func NewScrubber(secrets ...string) *Scrubber {
+func NewScrubber(values ...string) *Scrubber {
 	s := &Scrubber{}
+	s.Add(values...)
+	return s
+}
+
+// Add makes more secrets known.
+func (s *Scrubber) Add(values ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.secrets()
+	next := &secrets{list: slices.Clone(known.list), longest: known.longest}
+	next.add(values)
+	s.known.Store(next)
+}
+
+func (s *secrets) add(values []string) {
 	add := func(v string, alone bool) {
 		value, _ := fold([]byte(v), nil)
 		value, _ = fold(value, nil)
 		if len(value) > 0 {
-			s.secrets = append(s.secrets, secret{value, alone})
+			s.list = append(s.list, secret{value, alone})
 			s.longest = max(s.longest, len(value))
 		}
 	}
-	for _, v := range secrets {
+	for _, v := range values {
 		values := []string{strings.TrimSpace(v)}
 		if scheme, rest, ok := strings.Cut(values[0], " "); ok && (strings.EqualFold(scheme, "Bearer") || strings.EqualFold(scheme, "Basic")) {
 			values = append(values, strings.TrimSpace(rest))
@@ -69,9 +100,8 @@ func NewScrubber(secrets ...string) *Scrubber {
 		}
 	}
 	// The longer first: a secret may be part of another.
-	slices.SortStableFunc(s.secrets, func(a, b secret) int { return len(b.value) - len(a.value) })
-	s.secrets = slices.CompactFunc(s.secrets, func(a, b secret) bool { return bytes.Equal(a.value, b.value) })
-	return s
+	slices.SortStableFunc(s.list, func(a, b secret) int { return len(b.value) - len(a.value) })
+	s.list = slices.CompactFunc(s.list, func(a, b secret) bool { return bytes.Equal(a.value, b.value) })
 }
 
 // worthHiding leaves out what can't be a secret.
@@ -110,8 +140,10 @@ const window = 32 << 10
 
 // Bytes returns b without the secrets: b itself where there are none, a copy
 // otherwise. A secret of which only the beginning is left before an ellipsis goes too.
-func (s *Scrubber) Bytes(b []byte) []byte {
-	if len(s.secrets) == 0 {
+func (s *Scrubber) Bytes(b []byte) []byte { return s.secrets().hide(b) }
+
+func (s *secrets) hide(b []byte) []byte {
+	if len(s.list) == 0 {
 		return b
 	}
 	var out []byte
@@ -138,7 +170,7 @@ func (s *Scrubber) Bytes(b []byte) []byte {
 }
 
 // find returns the place of the first secret in b.
-func (s *Scrubber) find(b, buf []byte) (at [2]int, found bool) {
+func (s *secrets) find(b, buf []byte) (at [2]int, found bool) {
 	folded, again := fold(b, buf)
 	if again {
 		folded, _ = fold(folded, nil)
@@ -154,8 +186,8 @@ func (s *Scrubber) find(b, buf []byte) (at [2]int, found bool) {
 		return at, false
 	}
 	first, n := len(text), 0
-	for k := range s.secrets {
-		if j, l := s.secrets[k].in(text); j >= 0 && (j < first || j == first && l > n) {
+	for k := range s.list {
+		if j, l := s.list[k].in(text); j >= 0 && (j < first || j == first && l > n) {
 			first, n = j, l
 		}
 	}
@@ -163,9 +195,9 @@ func (s *Scrubber) find(b, buf []byte) (at [2]int, found bool) {
 }
 
 // match returns a place where any secret is, -1 if there is none.
-func (s *Scrubber) match(folded []byte) int {
-	for i := range s.secrets {
-		if at, _ := s.secrets[i].in(folded); at >= 0 {
+func (s *secrets) match(folded []byte) int {
+	for i := range s.list {
+		if at, _ := s.list[i].in(folded); at >= 0 {
 			return at
 		}
 	}

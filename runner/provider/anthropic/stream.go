@@ -213,3 +213,8 @@ func (Provider) Continue(c *provider.Call, text, style string) (json.RawMessage,
 	}
 	return body.Set(c.Body, "messages", body.Append(messages, rest)), true
 }
+
+// Reask asks for a better answer.
+func (Provider) Reask(c *provider.Call, answer, complaint string) (json.RawMessage, bool) {
+	return body.Reask(c, "messages", answer, complaint)
+}

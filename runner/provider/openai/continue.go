@@ -51,3 +51,14 @@ func (Provider) Continue(c *provider.Call, text, style string) (json.RawMessage,
 func bound(format []byte) bool {
 	return !body.Null(format) && body.Text(body.Member(format, "type")) != "text"
 }
+
+// Reask asks for a better answer.
+func (Provider) Reask(c *provider.Call, answer, complaint string) (json.RawMessage, bool) {
+	switch c.API {
+	case provider.OpenAIChat:
+		return body.Reask(c, "messages", answer, complaint)
+	case provider.OpenAIResponses:
+		return body.Reask(c, "input", answer, complaint)
+	}
+	return nil, false
+}
