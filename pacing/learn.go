@@ -106,7 +106,7 @@ func (l *lane) blame(now time.Duration, f *flight, o Outcome) {
 	}
 	if f.seq <= l.epoch { // of a burst that has been counted
 		if l.full {
-			l.window.again(float64(f.level))
+			l.window.again()
 			l.resize(now, "refused with the burst", "")
 		}
 		l.noise.burst++
@@ -117,7 +117,7 @@ func (l *lane) blame(now time.Duration, f *flight, o Outcome) {
 		l.penalize(now, o, false, false)
 		return
 	}
-	e := evidence{now: now, held: held, level: float64(f.level), proven: l.doubt.known, hint: o.Hint, answer: l.tempo.answer, tolerance: l.tempo.tolerance(held)}
+	e := evidence{now: now, held: held, level: float64(f.level), hint: o.Hint, answer: l.tempo.answer, tolerance: l.tempo.tolerance(held)}
 	if l.gate.step == 0 {
 		l.whole = l.window
 		if o.Signal == Overloaded {

@@ -38,10 +38,6 @@ type window struct {
 	hold      time.Duration
 	deepened  time.Duration // when an overload last cut it
 	blocked   time.Duration // when it last held a launch back; negative: never
-
-	cutTo   float64 // size after the last cut by a ceiling, 0 if that was doubted
-	ceiling float64 // at most so much was at the server when that burst was refused
-	proven  float64 // so much was accepted before it
 }
 
 func newWindow(most, start, increase, decrease float64) window {
@@ -111,7 +107,6 @@ type evidence struct {
 	now       time.Duration
 	held      float64       // in flight without the refused one
 	level     float64       // in flight just after its launch
-	proven    float64       // highest level accepted since the last epoch
 	hint      time.Duration // the server asked for this wait
 	answer    time.Duration // mean
 	tolerance float64
@@ -141,26 +136,13 @@ func (w *window) cut(e evidence) {
 		w.size = max(1, w.plateau*w.decrease)
 	}
 	w.threshold, w.since = w.size, e.now
-	w.cutTo, w.ceiling, w.proven = w.size, e.level-1, e.proven
-	if e.doubted { // a rate's burst may be all there is: nothing to regain
-		w.cutTo = 0
-	}
 }
 
-// again is a further refusal of the burst that cut, launched at this level: its
-// permit goes too. Where a wave of requests ends and begins in one moment, the
-// server still counted some that were over, and what is left is less than it
-// holds. But each was refused with fewer than its level there; up to the lowest
-// of these, and to what was accepted before, slow start may take the window
-// back.
-func (w *window) again(level float64) {
+// again is a further refusal of the burst that cut: its permit goes too.
+func (w *window) again() {
 	w.plateau = max(1, w.plateau-1)
 	w.size = max(1, min(w.size, max(w.plateau, w.size-1)))
-	w.ceiling = min(w.ceiling, level-1)
 	w.threshold = w.size
-	if w.cutTo >= fewSlots {
-		w.threshold = max(w.size, min(max(w.ceiling, w.proven), w.cutTo))
-	}
 }
 
 // overloaded is a 503 or 529. It speaks of the service, not of this client: one
