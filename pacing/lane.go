@@ -156,11 +156,18 @@ func (l *lane) next(now time.Duration) *waiter {
 		if l.gate.shutFor(w.order) || testing && l.justice.isAlone(w.order) {
 			continue
 		}
-		if !found || testing && w.input < best.input || !testing && w.order < best.order {
+		if !found || testing && w.bettersTest(best) || !testing && w.order < best.order {
 			best, found = w, true
 		}
 	}
 	return best
+}
+
+// bettersTest says that w tells more than best of whether a gate holds for all: it is
+// smaller or, of about that size, stands farther from the refused, which may be the
+// first of several in a row.
+func (w *waiter) bettersTest(best *waiter) bool {
+	return w.input < best.input/2 || w.input <= 2*best.input && w.order > best.order
 }
 
 // ready tells when the demand may leave as far as is known now: at once if that

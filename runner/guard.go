@@ -60,6 +60,9 @@ func (u *uniform) finished(res *output.Result, hold bool) rowsDue {
 	}
 	if !failed {
 		u.later = true
+		if len(u.seen) > 0 && begun(res).Before(begun(u.seen[0])) {
+			return rowsDue{write: now, tell: now} // it says nothing of what came later
+		}
 		due := u.release(hold)
 		due.write, due.tell = append(due.write, res), append(due.tell, res)
 		return due
@@ -79,6 +82,9 @@ func (u *uniform) finished(res *output.Result, hold bool) rowsDue {
 	}
 	return due
 }
+
+// begun is when the last request for a row began.
+func begun(res *output.Result) time.Time { return res.Attempts[len(res.Attempts)-1].StartedAt }
 
 // trip ends the run: the rows of those that failed alike become aborted.
 func (u *uniform) trip(due rowsDue, hold bool) rowsDue {

@@ -112,16 +112,16 @@ func (i *item) attempt(p *pacing.Permit) *pacing.Permit {
 	hint := i.r.hintOf(x, v)
 	switch v.act { // before the permit is free: nothing more may be launched
 	case keep:
-		i.r.acquit(i.r.weighing.answered(i))
+		i.r.acquit(i.r.weighing.answered(i, x.started))
 	case shutLane, abortRun:
 		if weighs(x.err) {
 			v.act = weigh
 		} else {
-			i.r.convict([]*accused{{i, x.err}})
+			i.r.convict([]*accused{{item: i, err: x.err}})
 		}
 	}
 	if v.act == weigh {
-		i.r.weigh(i, x.err)
+		i.r.weigh(i, x)
 	}
 	returned = true
 	fb := p.Done(i.outcome(x, v, hint))

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"sync"
+	"time"
 
 	"llmbatch/output"
 	"llmbatch/runner/provider"
@@ -29,15 +30,18 @@ type weighing struct {
 	roads map[road]*scales
 }
 
-// scales are one road's: whether it answered, and the items that wait for the verdict.
+// scales are one road's: whether it answered, whether it was found closed to all, and
+// the items that wait for the verdict.
 type scales struct {
-	answered bool
-	held     []*accused
+	answered  bool
+	convicted bool
+	held      []*accused
 }
 
 type accused struct {
-	item *item
-	err  *provider.Error
+	item  *item
+	err   *provider.Error
+	begun time.Time // when its request began
 }
 
 // weighs says that an answer is weighed. A refused key, money and a quota hold for
@@ -66,28 +70,37 @@ func (w *weighing) scales(k road) *scales {
 	return s
 }
 
-// answered says that an item got an answer, and returns those that have failed by that.
-func (w *weighing) answered(i *item) (failed []*accused) {
+// answered says that an item got an answer to a request begun then, and returns those
+// that have failed by that: their requests began earlier, so the road is open still.
+func (w *weighing) answered(i *item, begun time.Time) (failed []*accused) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, scope := range []provider.Scope{provider.WholeRun, provider.WholeLane} {
 		s := w.scales(roadOf(i, scope))
 		s.answered = true
-		failed = append(failed, s.held...)
+		held := s.held
 		s.held = nil
+		for _, a := range held {
+			if a.begun.Before(begun) {
+				failed = append(failed, a)
+			} else {
+				s.held = append(s.held, a)
+			}
+		}
 	}
 	return failed
 }
 
 // accuse takes an answer in and tells what becomes of those that wait: true means
 // that it holds for all of them.
-func (w *weighing) accuse(i *item, e *provider.Error) (due []*accused, holds bool) {
+func (w *weighing) accuse(i *item, x *exchange) (due []*accused, holds bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	e := x.err
 	s := w.scales(roadOf(i, e.Scope))
-	s.held = append(s.held, &accused{i, e})
-	if e.Scope == provider.WholeLane && !s.answered || len(s.held) >= convincing {
-		due, s.held = s.held, nil
+	s.held = append(s.held, &accused{i, e, x.started})
+	if e.Scope == provider.WholeLane && e.Class == provider.Rejected && !s.answered || s.convicted || len(s.held) >= convincing {
+		due, s.held, s.convicted = s.held, nil, true
 		return due, true
 	}
 	return nil, false
@@ -110,8 +123,8 @@ func (w *weighing) rest() (failed, held []*accused) {
 }
 
 // weigh decides what an answer that would end the run or close the lane does.
-func (r *Runner) weigh(i *item, e *provider.Error) {
-	if due, holds := r.weighing.accuse(i, e); holds {
+func (r *Runner) weigh(i *item, x *exchange) {
+	if due, holds := r.weighing.accuse(i, x); holds {
 		r.convict(due)
 	}
 }
