@@ -133,6 +133,8 @@ var allowed = map[string][]string{
 	"runner/provider/body":         {"input", "input/jsonl", "runner/provider"},
 	"runner/provider/anthropic":    {"input", "input/jsonl", "runner/provider", "runner/provider/body"},
 	"runner/provider/openai":       {"input", "input/jsonl", "runner/provider", "runner/provider/body"},
+	"runner/provider/sigv4":        {},
+	"runner/provider/gemini":       {"input", "input/jsonl", "runner/provider", "runner/provider/body"},
 	"runner/provider/providertest": {"input", "runner/provider", "runner/provider/body", "runner/provider/sse"},
 	"output/plain":                 {},
 	"runner/expect":                {},

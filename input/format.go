@@ -32,6 +32,8 @@ func (p *parser) formats(it *Item) *LineError {
 		return p.openAIBatch(it)
 	case p.has(kParams):
 		return p.anthropicBatch(it)
+	case p.has(kContents):
+		return p.contents(it)
 	}
 	return p.noPrompt()
 }
@@ -236,6 +238,24 @@ func (p *parser) messages(it *Item) *LineError {
 	if bad := p.dataSet(); bad != nil {
 		return bad
 	}
+	return p.request(it, Messages)
+}
+
+// contents reads a line of Gemini's own API.
+func (p *parser) contents(it *Item) *LineError {
+	m, _ := p.member(kContents)
+	v := p.raw(kContents)
+	if v[0] != '[' {
+		return badAt(m.start, `"contents" is %s, want an array`, jsonl.Kind(v))
+	}
+	if w := jsonl.Elements(v); !w.Next() {
+		return badAt(m.start, `"contents" is empty`)
+	}
+	return p.request(it, Contents)
+}
+
+// request takes the line's members but for llmbatch's own as a request's body.
+func (p *parser) request(it *Item, format Format) *LineError {
 	if m, ok := p.member(kModel); ok {
 		v := p.raw(kModel)
 		if v[0] != '"' {
@@ -246,7 +266,7 @@ func (p *parser) messages(it *Item) *LineError {
 	if bad := p.takeID(it, kID, kID); bad != nil {
 		return bad
 	}
-	it.Format = Messages
+	it.Format = format
 	if p.ownOptions() {
 		if bad := p.bounds(it); bad != nil {
 			return bad

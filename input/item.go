@@ -37,6 +37,8 @@ const (
 	OpenAIBatch
 	// AnthropicBatch is {"custom_id","params"}.
 	AnthropicBatch
+	// Contents is {"id","contents",…} of Gemini's own API: the rest is the request body.
+	Contents
 )
 
 // Item is one line of the input. Its byte slices belong to the item.

@@ -26,11 +26,12 @@ const (
 	kBody
 	kOptions
 	kFiles
+	kContents
 	kinds
 )
 
 var memberNames = [kinds]string{"id", "custom_id", "prompt", "messages", "input", "system", "model", "max_tokens", "temperature",
-	"params", "metadata", "method", "url", "body", "options", "files"}
+	"params", "metadata", "method", "url", "body", "options", "files", "contents"}
 
 func kindOfName(name []byte) int {
 	for k, n := range memberNames {

@@ -33,7 +33,10 @@ type Target struct {
 	Keys *KeySource
 	// Header holds extra request headers, their values resolved; they win over
 	// those that the provider sets.
-	Header   http.Header
+	Header http.Header
+	// Sign, if not nil, signs each request and its body just before it is sent, by
+	// headers that it sets (AWS's SigV4). Safe for concurrent use.
+	Sign     func(r *http.Request, body []byte) error
 	Defaults provider.Defaults
 }
 

@@ -118,7 +118,7 @@ func (w *wire) send(ctx context.Context, cut context.CancelCauseFunc, i *item, b
 // request is an item's next request. Its GetBody stays nil, so that neither a
 // redirect nor the idempotency header makes the transport send it twice.
 func (w *wire) request(ctx context.Context, i *item, body []byte) (*http.Request, error) {
-	u, err := i.lane.url(i.call.Path)
+	u, err := i.lane.url(provider.PathOf(i.call, i.r.c.Stream))
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +138,12 @@ func (w *wire) request(ctx context.Context, i *item, body []byte) (*http.Request
 		Method: i.call.Method, URL: u, Host: u.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		// Of another type, the transport would send the headers in a packet of their own.
 		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+	if sign := i.lane.target.Sign; sign != nil {
+		req.Header = maps.Clone(h)
+		if err := sign(req, body); err != nil {
+			return nil, err
+		}
 	}
 	return req.WithContext(ctx), nil
 }

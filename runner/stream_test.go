@@ -289,6 +289,34 @@ func TestOtherThanAsked(t *testing.T) {
 	}
 }
 
+// A stream may have a path of its own, as Gemini's and Claude's on Vertex have.
+func TestStreamPath(t *testing.T) {
+	var paths sync.Map
+	s := newServe(t, h1, func(w http.ResponseWriter, r *http.Request) {
+		paths.Store(r.URL.RequestURI(), true)
+		_, _ = io.WriteString(w, okBody)
+	})
+	for _, stream := range []bool{false, true} {
+		l := newLive(t, 1, s.URL)
+		l.target.Defaults.Vertex, l.c.Stream = true, stream
+		signed := 0
+		l.target.Sign = func(r *http.Request, body []byte) error {
+			if signed++; len(body) == 0 || r.Header.Get("Content-Type") == "" {
+				t.Errorf("got %v to sign, with %d bytes", r.Header, len(body))
+			}
+			return nil
+		}
+		if r := l.one(); r.Status != output.OK || signed != 1 {
+			t.Errorf("stream %v: got %s, signed %d times", stream, r.Status, signed)
+		}
+	}
+	for _, want := range []string{"/publishers/anthropic/models/m-test:rawPredict", "/publishers/anthropic/models/m-test:streamRawPredict"} {
+		if _, ok := paths.Load(want); !ok {
+			t.Errorf("nothing was sent to %s", want)
+		}
+	}
+}
+
 // json-as-event-stream: the body is read for what it is, whatever its type says.
 func TestJSONAsEventStream(t *testing.T) {
 	for _, c := range []struct{ body, text, class string }{

@@ -147,7 +147,7 @@ func (p *plan) note(text string) {
 
 func formatName(f input.Format) string {
 	return map[input.Format]string{input.Prompt: "prompt", input.Messages: "messages",
-		input.OpenAIBatch: "openai batch", input.AnthropicBatch: "anthropic batch"}[f]
+		input.OpenAIBatch: "openai batch", input.AnthropicBatch: "anthropic batch", input.Contents: "contents"}[f]
 }
 
 // estimate fills in what follows from the sums.

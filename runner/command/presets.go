@@ -8,7 +8,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"llmbatch/input"
 	"llmbatch/runner/provider"
+	"llmbatch/runner/provider/anthropic"
+	"llmbatch/runner/provider/gemini"
+	"llmbatch/runner/provider/openai"
 )
 
 // providerNames are the values of --provider.
@@ -29,13 +33,40 @@ func (r *router) candidates() []string {
 	return []string{anthropicName, openaiName}
 }
 
-// presetLimit is the member that bounds the output: a provider's own name for it only
-// on its own host.
-func presetLimit(p provider.Preset, native bool) string {
-	if native || p.Name != p.Family {
-		return p.Limit
+// signsAWS says that requests are signed with AWS's keys: there is no other key.
+func (r *router) signsAWS(p provider.Preset) bool {
+	return p.Signed != "" && r.keyFile == "" && len(r.keyed) == 0 && !signsItself(r.header) && provider.HasAWSKeys(r.e.getenv)
+}
+
+// adapter speaks a family's API.
+func adapter(family string) provider.Provider {
+	switch family {
+	case provider.FamilyAnthropic:
+		return anthropic.New()
+	case provider.FamilyGemini:
+		return gemini.New()
 	}
-	return ""
+	return openai.New()
+}
+
+// suit takes into the defaults what a preset's server wants otherwise than its family.
+func suit(d *provider.Defaults, p provider.Preset, base *url.URL, native bool) {
+	if p.Name != p.Family { // a run may go on at another host of the family
+		d.Family = p.Family
+	}
+	if native || p.Name != p.Family {
+		d.Limit = p.Limit
+	}
+	d.NoStreamOptions, d.Vertex = p.NoStreamOptions, p.Vertex
+	d.Deployments = p.Family == provider.FamilyOpenAI && strings.HasSuffix(base.Path, "/openai") && base.Query().Has("api-version")
+}
+
+// lineFor says what kind of line is for one family alone.
+func lineFor(f input.Format) string {
+	if f == input.Contents {
+		return "a line with contents is for "
+	}
+	return "a batch line for "
 }
 
 func noKey(name string) error {

@@ -88,6 +88,7 @@ func TestPresetSettings(t *testing.T) {
 		{"--base-url wins", "", "--provider azure --base-url https://h/openai/v1", "https://h/openai/v1 max_completion_tokens"},
 		{"classic Azure", "", "--provider azure --base-url https://h/openai?api-version=2024-10-21", "https://h/openai?api-version=2024-10-21 /deployments/m/chat/completions"},
 		{"a base URL and no name", "", "--base-url http://localhost:9/v1", "http://localhost:9/v1"},
+		{"Gemini's own", "GEMINI_API_KEY=k", "--provider gemini-native", "/v1beta /models/m:generateContent"},
 		{"Ollama elsewhere", "OLLAMA_HOST=h:7", "--provider ollama", "http://h:7/v1"},
 	} {
 		env := map[string]string{}
@@ -108,6 +109,33 @@ func TestPresetSettings(t *testing.T) {
 			if !strings.Contains(got, part) {
 				t.Errorf("%s: got %s, want %s", c.name, got, part)
 			}
+		}
+	}
+}
+
+// Without a bearer key, requests to Bedrock are signed with AWS's keys.
+func TestBedrockSigns(t *testing.T) {
+	env := map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret-of-aws", "AWS_SESSION_TOKEN": "session-of-aws"}
+	o, e := settled(t, env, "--provider", "bedrock", "--model", "m")
+	r, err := newRouter(o, e, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := r.route(&input.Item{Prompt: "hi"})
+	if err != nil || target.Sign == nil || r.requireKey("bedrock") != nil {
+		t.Fatalf("got %+v, %v, %v, want a signer", target, err, r.requireKey("bedrock"))
+	}
+	req, _ := http.NewRequest("POST", target.Base.String()+"/chat/completions", nil)
+	if err := target.Sign(req, []byte("{}")); err != nil || !strings.Contains(req.Header.Get("Authorization"), "/us-east-1/bedrock/aws4_request") {
+		t.Errorf("got %v, %v", req.Header, err)
+	}
+	if got := r.scrubber().String("secret-of-aws session-of-aws"); got != "*** ***" {
+		t.Errorf("got %s, want AWS's keys hidden", got)
+	}
+	env["AWS_BEARER_TOKEN_BEDROCK"] = "bearer"
+	if r, _ = newRouter(o, e, nil); r != nil {
+		if target, _ = r.route(&input.Item{Prompt: "hi"}); target.Sign != nil || target.Credentials.Key != "bearer" {
+			t.Errorf("got %+v, want the bearer key alone", target.Credentials)
 		}
 	}
 }

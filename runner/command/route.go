@@ -11,13 +11,13 @@ import (
 	"llmbatch/input"
 	"llmbatch/runner"
 	"llmbatch/runner/provider"
-	"llmbatch/runner/provider/anthropic"
-	"llmbatch/runner/provider/openai"
+	"llmbatch/runner/provider/sigv4"
 )
 
 const (
 	anthropicName = "anthropic"
 	openaiName    = "openai"
+	geminiName    = "gemini-native"
 	mockName      = "mock"
 )
 
@@ -75,6 +75,9 @@ func newRouter(o *options, e *env, mock *url.URL) (*router, error) {
 			return nil, err
 		}
 		r.secrets = append(r.secrets, provider.Secrets(base)...)
+		if p, _ := provider.FindPreset(family); r.signsAWS(p) {
+			r.secrets = append(r.secrets, sigv4.Secrets(e.getenv)...)
+		}
 	}
 	return r, nil
 }
@@ -144,14 +147,19 @@ func (r *router) twoProviders(family string, line int) error {
 // family decides which API a line is for: by --provider, its format, its
 // model's name, the one key that is set.
 func (r *router) family(it *input.Item) (string, error) {
-	byFormat := map[input.Format]string{input.AnthropicBatch: anthropicName, input.OpenAIBatch: openaiName}[it.Format]
+	byFormat := map[input.Format]string{
+		input.AnthropicBatch: anthropicName, input.OpenAIBatch: openaiName, input.Contents: provider.FamilyGemini,
+	}[it.Format]
 	p := r.o.provider
 	if preset, ok := provider.FindPreset(p); ok {
 		if byFormat != "" && byFormat != preset.Family {
-			return "", &input.LineError{Line: it.Line, Msg: "a batch line for " + byFormat + ", but --provider is " + p,
+			return "", &input.LineError{Line: it.Line, Msg: lineFor(it.Format) + byFormat + ", but --provider is " + p,
 				Hint: "leave --provider out, or split the file"}
 		}
 		return p, nil
+	}
+	if byFormat == provider.FamilyGemini {
+		return geminiName, nil
 	}
 	if byFormat != "" {
 		return byFormat, nil
@@ -236,15 +244,8 @@ func (r *router) target(family string) (*runner.Target, error) {
 	if r.o.rendered(r.o.system) {
 		t.Defaults.System = ""
 	}
-	t.Provider = provider.Provider(openai.New())
-	if preset.Family == provider.FamilyAnthropic {
-		t.Provider = anthropic.New()
-	}
-	if preset.Name != preset.Family { // a run may go on at another host of the family
-		t.Defaults.Family = preset.Family
-	}
-	t.Defaults.Limit, t.Defaults.NoStreamOptions, t.Defaults.Vertex = presetLimit(preset, native), preset.NoStreamOptions, preset.Vertex
-	t.Defaults.Deployments = preset.Family == provider.FamilyOpenAI && strings.HasSuffix(base.Path, "/openai") && base.Query().Has("api-version")
+	t.Provider = adapter(preset.Family)
+	suit(&t.Defaults, preset, base, native)
 	if r.mock != nil {
 		t.Defaults.Mock, t.Defaults.Name = true, mockName
 		return t, nil
@@ -256,6 +257,11 @@ func (r *router) target(family string) (*runner.Target, error) {
 		t.Credentials.Header = r.o.authHeader
 	}
 	r.signBasic(t, base)
+	if r.signsAWS(preset) {
+		if t.Sign, err = sigv4.New(preset.Signed, r.e.getenv, r.e.now); err != nil {
+			return nil, usagef("%w", err)
+		}
+	}
 	return t, nil
 }
 
@@ -274,6 +280,9 @@ func (r *router) signBasic(t *runner.Target, base *url.URL) {
 // requireKey refuses a family on its own host without a key.
 func (r *router) requireKey(family string) error {
 	if r.mock != nil || r.keyFile != "" || slices.Contains(r.keyed, family) || signsItself(r.header) {
+		return nil
+	}
+	if p, _ := provider.FindPreset(family); r.signsAWS(p) {
 		return nil
 	}
 	_, native, err := r.base(family)

@@ -31,6 +31,8 @@ const (
 	// OpenAIOther is any other /v1/… path of a batch line: a 2xx JSON answer
 	// without an error is an answer.
 	OpenAIOther
+	// GeminiGenerate is Gemini's own generateContent.
+	GeminiGenerate
 )
 
 // Provider is an API family. Its methods may be called by many goroutines.

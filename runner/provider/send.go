@@ -14,9 +14,10 @@ import (
 // WithStream returns the body with "stream": true added at its end, and for a chat
 // body that llmbatch made itself with the option that makes the stream tell its
 // usage. A body with a stream member of its own is returned as it is, and so is one
-// for an endpoint that generates no text. The call's body is not changed.
+// for an endpoint that generates no text, or whose stream has a path of its own. The
+// call's body is not changed.
 func WithStream(c *Call) json.RawMessage {
-	if path, _, _ := strings.Cut(c.Path, "?"); c.API == OpenAIOther && path != "/completions" {
+	if path, _, _ := strings.Cut(c.Path, "?"); c.API == OpenAIOther && path != "/completions" || c.API == GeminiGenerate {
 		return c.Body
 	}
 	body := bytes.TrimRight(c.Body, " \t\r\n")
@@ -34,6 +35,14 @@ func WithStream(c *Call) json.RawMessage {
 		out = append(out, `,"stream_options":{"include_usage":true}`...)
 	}
 	return append(out, '}')
+}
+
+// PathOf is the path of a call; stream says that its answer is to be streamed.
+func PathOf(c *Call, stream bool) string {
+	if c.StreamPath != "" && (stream || c.Stream) {
+		return c.StreamPath
+	}
+	return c.Path
 }
 
 // hasMember says whether an object has a member at its top level.

@@ -34,6 +34,8 @@ func (Provider) Encode(it *input.Item, d provider.Defaults) (*provider.Call, err
 			body.Field{Name: "temperature", Value: it.Temperature})
 	case input.Messages, input.AnthropicBatch:
 		c.Body = it.Body
+	case input.Contents:
+		return nil, body.LineError(it, "contents are for Gemini's own API", "use --provider gemini-native, or write messages")
 	default:
 		return nil, body.LineError(it, "an OpenAI batch line can't go to anthropic",
 			"leave out --provider anthropic, or write the line as {\"custom_id\",\"params\"}")

@@ -87,9 +87,12 @@ func Append(array, element []byte) []byte {
 // AppendText adds the text of a JSON string to what is there.
 func AppendText(dst, v []byte) []byte { return jsonl.AppendText(dst, v) }
 
-// Remove returns the object without the member. The others keep their order and their
-// values' bytes.
+// Remove returns the object without the member: itself where there is none. The others
+// keep their order and their values' bytes.
 func Remove(obj []byte, name string) json.RawMessage {
+	if Member(obj, name) == nil {
+		return obj
+	}
 	out := append(make([]byte, 0, len(obj)), '{')
 	for w := Members(obj); w.Next(); {
 		if string(w.Name) != name {

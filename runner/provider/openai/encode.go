@@ -31,6 +31,8 @@ func (Provider) Encode(it *input.Item, d provider.Defaults) (*provider.Call, err
 	case input.OpenAIBatch:
 		c.Body = it.Body
 		err = batchCall(c, it, d)
+	case input.Contents:
+		err = body.LineError(it, "contents are for Gemini's own API", "use --provider gemini-native, or write messages")
 	default:
 		err = body.LineError(it, "an Anthropic batch line can't go to openai",
 			"leave out --provider openai, or write the line as {\"custom_id\",\"method\",\"url\",\"body\"}")
