@@ -236,7 +236,7 @@ func (b *bench) invariants() {
 // hints asserts that nothing in a lane was sent earlier than the API asked for.
 func (b *bench) hints() {
 	b.t.Helper()
-	if b.r.capped() {
+	if capped(b.r.c.Retry) {
 		return
 	}
 	for _, h := range b.api.calls {

@@ -171,8 +171,8 @@ func (i *item) send(body []byte) *exchange {
 	now := time.Now()
 	if i.first.IsZero() {
 		i.first = now
-		if i.r.c.ItemBudget > 0 {
-			i.end = now.Add(i.r.c.ItemBudget)
+		if b := i.budget(); b > 0 {
+			i.end = now.Add(b)
 		}
 	} else if n := len(i.attempts); n > 0 && i.attempts[n-1].WaitReason != "" {
 		a := &i.attempts[n-1]
@@ -189,8 +189,8 @@ func (i *item) send(body []byte) *exchange {
 }
 
 func (i *item) deadline(now time.Time) (d time.Time) {
-	if i.r.c.AttemptTimeout > 0 {
-		d = now.Add(i.r.c.AttemptTimeout)
+	if t := i.attemptTimeout(); t > 0 {
+		d = now.Add(t)
 	}
 	d = sooner(d, i.end)
 	if !i.r.c.End.IsZero() {
@@ -244,7 +244,7 @@ func (r *Runner) hintOf(x *exchange, v verdict) time.Duration {
 	if v.act != again && v.act != giveUp {
 		return 0
 	}
-	if r.capped() {
+	if capped(r.c.Retry) {
 		return min(x.hint, r.c.Retry.MaxWait)
 	}
 	return x.hint

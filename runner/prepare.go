@@ -96,14 +96,15 @@ func (r *Runner) schedule(i *item, at time.Time) bool {
 	if at.IsZero() || wait <= 0 {
 		return true
 	}
-	if r.c.Retry.MaxWait > 0 && wait > r.c.Retry.MaxWait {
-		if !r.capped() {
+	p, budget := i.policy(), i.budget()
+	if p.MaxWait > 0 && wait > p.MaxWait {
+		if !capped(p) {
 			return false
 		}
-		wait = r.c.Retry.MaxWait
+		wait = p.MaxWait
 		at = now.Add(wait)
 	}
-	if wait > longest || r.c.ItemBudget > 0 && wait > r.c.ItemBudget {
+	if wait > longest || budget > 0 && wait > budget {
 		return false // it would not be begun for an item of this run either
 	}
 	if !r.c.End.IsZero() && at.After(r.c.End) {
@@ -172,7 +173,7 @@ func (r *Runner) recall(i *item) error {
 
 // bytes is about what the item holds in memory.
 func (i *item) bytes() int {
-	n := 512 + len(i.call.Body) + len(i.line.Body) + len(i.line.Prompt) + len(i.line.Metadata)
+	n := 512 + len(i.call.Body) + len(i.line.Body) + len(i.line.Prompt) + len(i.line.Metadata) + len(i.line.Input)
 	if i.old != nil {
 		n += len(i.old.History)
 	}

@@ -87,9 +87,10 @@ func (i *item) again(x *exchange, v verdict, fb pacing.Feedback, hint time.Durat
 // lane's gate and the run's end allow it.
 func (i *item) decide(x *exchange, v verdict, fb pacing.Feedback) retry.Decision {
 	s := i.state(x, v, fb)
-	d := i.r.c.Retry.Next(s)
+	p := i.policy()
+	d := p.Next(s)
 	if d.GiveUp == "" && !fb.Gate.IsZero() {
-		if g := i.r.c.Retry.Fits(fb.Gate.Add(-gateJitter), s); g.GiveUp != "" {
+		if g := p.Fits(fb.Gate.Add(-gateJitter), s); g.GiveUp != "" {
 			d = g
 		} else if g.Wait > 0 && d.Reason == "immediate" {
 			d.Reason = "gate"
@@ -161,16 +162,13 @@ func (i *item) notAfter() (time.Time, string) {
 	if e := i.r.c.End; !e.IsZero() && (t.IsZero() || e.Before(t)) {
 		t, why = e, "run_budget"
 	}
-	if w := i.r.c.Retry.MaxWait; w > 0 && !i.r.capped() {
-		if m := time.Now().Add(w + gateJitter); t.IsZero() || m.Before(t) {
+	if p := i.policy(); p.MaxWait > 0 && !capped(p) {
+		if m := time.Now().Add(p.MaxWait + gateJitter); t.IsZero() || m.Before(t) {
 			t, why = m, "max_wait"
 		}
 	}
 	return t, why
 }
-
-// capped says that no wait is longer than --max-wait, whatever the server asked for.
-func (r *Runner) capped() bool { return r.c.Retry.OnLongWait == retry.Cap && r.c.Retry.MaxWait > 0 }
 
 // late ends an item that got no permit.
 func (i *item) late(err error, why string) {
