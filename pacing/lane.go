@@ -156,7 +156,10 @@ func (l *lane) next(now time.Duration) *waiter {
 		if l.gate.shutFor(w.order) || testing && l.justice.isAlone(w.order) {
 			continue
 		}
-		if !found || testing && w.bettersTest(best) || !testing && w.order < best.order {
+		if !testing && l.justice.suspects[w.order] != nil && found {
+			continue // it was refused too: first one that was not
+		}
+		if !found || testing && w.bettersTest(best) || !testing && (w.order < best.order || l.justice.suspects[best.order] != nil) {
 			best, found = w, true
 		}
 	}

@@ -58,3 +58,53 @@ func TestMoneyEnds(t *testing.T) {
 		b.want(output.OK, len(b.api.calls))
 	})
 }
+
+// A reservation of nothing is settled like any other: a run of free and priced models
+// under a cap ends when the money does.
+func TestMoneyOfFreeModels(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		model := func(i int) string { return []string{"free", "priced"}[i%2] }
+		b := newBench(t, 100, func(int, string) answer { return ok(time.Second) })
+		b.c.Items, b.c.Lanes = items(100, model), 2
+		b.c.Spend = pacing.NewSpend(230)
+		b.c.Price = func(model string) (Price, bool) {
+			if model == "free" {
+				return Price{}, true
+			}
+			return Price{Input: 1e6}, true
+		}
+		if rep := b.run(); rep.Reason != CostCap || b.took() > time.Minute {
+			t.Errorf("end %d after %s, want CostCap soon", rep.Reason, b.took())
+		}
+	})
+}
+
+// What an earlier run paid stays in the row of an item that costs nothing more.
+func TestCostStays(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, 1, func(int, string) answer { return refuse(500, "api_error", "X-Should-Retry", "false") })
+		priced(b, 1000)
+		b.run()
+		rows := b.sink.last()
+		rows["q0"].Cost, rows["q0"].HasCost = 0.018, true
+		again := newBench(t, 1, func(int, string) answer { return refuse(500, "api_error", "X-Should-Retry", "false") })
+		priced(again, 1000)
+		again.c.Old, again.c.OldRow = rounds(rows)
+		again.run()
+		if got := again.sink.last()["q0"]; !got.HasCost || got.Cost != 0.018 {
+			t.Errorf("got a cost of %v (%t), want 0.018", got.Cost, got.HasCost)
+		}
+	})
+}
+
+// When the guard trips, no row's tokens count twice.
+func TestTrippedGuardCountsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, 10, func(int, string) answer { return refuse(400, "invalid_request_error") })
+		b.r = New(b.c)
+		b.rep = b.r.Run(t.Context())
+		if b.rep.Reason != Aborted || b.rep.Rows[output.Aborted] != 10 || b.rep.Rows[output.Failed] != 0 {
+			t.Errorf("got %v, %v, want ten aborted rows and no failed one", b.rep.Reason, b.rep.Rows)
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"llmbatch/input/jsonl"
@@ -32,6 +33,7 @@ type wire struct {
 	scrub             *provider.Scrubber
 	idempotencyHeader string // canonical; "" sends none
 	maxAnswer         int64
+	left              atomic.Int64  // of the memory for answers larger than most, all together
 	first, idle       time.Duration // of streams: to the first token, and silence after it; 0: no bound
 	keepCut           bool          // what arrived of a cut stream is kept to be continued
 	connected         func() func() // called when a request has its connection; what it returns, at the request's end
@@ -42,6 +44,7 @@ func newWire(c *Config) *wire {
 		transport: c.Transport, scrub: c.Scrub, idempotencyHeader: http.CanonicalHeaderKey(c.IdempotencyHeader),
 		maxAnswer: c.MaxAnswer, first: c.FirstTokenTimeout, idle: c.IdleTimeout, keepCut: c.OnCut == "continue",
 	}
+	w.left.Store(c.MaxAnswer)
 	if w.transport == nil {
 		w.transport = NewTransport(c.Pacing.Max, c.ConnectTimeout)
 	}
@@ -181,6 +184,9 @@ func (w *wire) read(ctx context.Context, cut context.CancelCauseFunc, x *exchang
 	}
 	body, err := decoded(resp)
 	coded = body != resp.Body
+	within := &bounded{r: body, left: &w.left}
+	defer within.release()
+	body = within
 	s, streams := i.lane.target.Provider.(provider.Streamer)
 	streams = streams && resp.StatusCode/100 == 2
 	if err == nil && streams && eventStream(h) {

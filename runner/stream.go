@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"llmbatch/runner/provider"
@@ -32,7 +33,7 @@ func (w *wire) stream(ctx context.Context, cut context.CancelCauseFunc, x *excha
 		}
 	}()
 	a := s.Assemble(i.call)
-	in := sse.NewReader(&bounded{r: body, left: streamFactor * w.maxAnswer}, alive)
+	in := sse.NewReader(body, alive)
 	broken, e := x.events(ctx, a, in)
 	if broken == notEvents {
 		return w.plain(ctx, x, i, in.Rest())
@@ -102,23 +103,32 @@ func (w *wire) plain(ctx context.Context, x *exchange, i *item, body io.Reader) 
 	return true
 }
 
-// streamFactor is how many times as large as what they carry events may be.
-const streamFactor = 4
+// smallAnswer is how much of any answer is read whatever else is being read.
+const smallAnswer = 8 << 20
 
-// bounded ends a stream that is larger than left with ErrBodyTooLarge.
+// bounded ends an answer with ErrBodyTooLarge when, beyond a small one's size, it
+// wants more than what all answers being read have left together.
 type bounded struct {
-	r    io.Reader
-	left int64
+	r     io.Reader
+	left  *atomic.Int64 // of all
+	read  int64
+	taken int64 // of left
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, provider.ErrBodyTooLarge
+	n, err := b.r.Read(p)
+	b.read += int64(n)
+	if more := b.read - smallAnswer - b.taken; more > 0 {
+		b.taken += more
+		if b.left.Add(-more) < 0 {
+			return 0, provider.ErrBodyTooLarge
+		}
 	}
-	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
 	return n, err
 }
+
+// release gives back what the answer has taken.
+func (b *bounded) release() { b.left.Add(b.taken) }
 
 // blame names the better reason of a stream that ended too soon: what cut it, if
 // it was more than the connection's end.
