@@ -110,7 +110,7 @@ func TestHelp(t *testing.T) {
 
 // Every flag that users are promised, by name.
 func TestPromisedFlags(t *testing.T) {
-	promised := strings.Fields(`out provider endpoint base-url model max-tokens temperature system api-key-file header
+	promised := strings.Fields(`api-key-command api-key-ttl expect reask burst out provider endpoint base-url model max-tokens temperature system api-key-file header
 		concurrency fixed rpm tpm budget until item-budget attempt-timeout max-attempts max-errors max-wait stream retry-failed
 		fresh limit max-cost price-input price-output template template-file id-field summary progress quiet verbose config
 		print-config help-all

@@ -21,6 +21,7 @@ import (
 	"llmbatch/pacing"
 	"llmbatch/retry"
 	"llmbatch/runner"
+	"llmbatch/runner/expect"
 )
 
 // execution is a session's run while it goes.
@@ -146,6 +147,16 @@ func runnerConfig(o *options, r *router, log *slog.Logger) runner.Config {
 		IdempotencyHeader: o.idempotencyHeader,
 		Seed:              o.seed, UserAgent: "llmbatch/" + version(),
 	}
+	c.Reask = o.reask
+	if o.expect != "" {
+		check, err := expect.Parse(o.expect) // it was parsed before, with the other settings
+		c.Expect = func(text string) error {
+			if err != nil {
+				return err
+			}
+			return check(text)
+		}
+	}
 	if o.onLongWait == "cap" {
 		c.Retry.OnLongWait = retry.Cap
 	}
@@ -168,7 +179,7 @@ func (x *execution) config() runner.Config {
 	c.RetryFailed, c.Rerun, c.Limit, c.NoFailFast, c.ReadAhead = o.retryFailed, o.onChanged == "rerun", o.limit, o.noFailFast, 32
 	c.Pacing = pacing.Config{
 		Max: o.concurrency, Start: min(o.startConcurrency, o.concurrency), Fixed: o.fixed,
-		Increase: o.aimdIncrease, Decrease: o.aimdDecrease, RPM: o.rpm, TPM: o.tpm,
+		Increase: o.aimdIncrease, Decrease: o.aimdDecrease, RPM: o.rpm, TPM: o.tpm, Burst: float64(o.burst),
 	}
 	if o.verbose || o.debug {
 		c.Pacing.Log = func(ch pacing.Change) {

@@ -28,7 +28,11 @@ type options struct {
 	out, summary                      string
 	template, templateFile, idField   string
 	provider, endpoint, baseURL       string
-	apiKeyFile                        string
+	apiKeyFile, apiKeyCommand         string
+	apiKeyTTL                         time.Duration
+	expect                            string
+	reask                             int
+	burst                             int
 	header                            list
 	model, temperature, system        string
 	systemFile, params, pricesFile    string
@@ -112,6 +116,10 @@ func apiFlags(o *options) []cli.Flag {
 		&cli.StringFlag{Category: groupAPI, Name: "base-url", Destination: &o.baseURL, DefaultText: "ANTHROPIC_BASE_URL, OPENAI_BASE_URL, or the provider's",
 			Usage: "`URL`: a compatible server or gateway: with /v1 for openai, without for anthropic; no key is then required"},
 		&cli.StringFlag{Category: groupAPI, Name: "api-key-file", Destination: &o.apiKeyFile, DefaultText: "ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY", Usage: "`FILE`: holds the key"},
+		&cli.StringFlag{Category: groupAPI, Name: "api-key-command", Destination: &o.apiKeyCommand, Usage: "`CMD`: prints the key; run at first, by age, and once after a 401"},
+		&cli.DurationFlag{Category: groupAPI, Name: "api-key-ttl", Value: 45 * time.Minute, Destination: &o.apiKeyTTL, Usage: "`DURATION`: how long a key that the command printed is used"},
+		&cli.StringFlag{Category: groupAPI, Name: "expect", Destination: &o.expect, Usage: "`json|@SCHEMA`: what the answer's text must be, else the try failed"},
+		&cli.IntFlag{Category: groupAPI, Name: "reask", Destination: &o.reask, Usage: "`N`: tries after an unexpected answer that say what was wrong with it"},
 		&cli.GenericFlag{Category: groupAPI, Name: "header", Value: &o.header, Usage: "`'K: V'`: extra request header, repeatable; 'K: env:NAME' takes its value from the environment"},
 		&cli.BoolFlag{Category: groupAPI, Name: "stream", Destination: &o.stream, Usage: "send streaming requests"},
 		&cli.StringFlag{Category: groupAPI, Hidden: true, Name: "auth-header", Destination: &o.authHeader, DefaultText: "x-api-key, or Authorization: Bearer", Usage: "`NAME`: header that carries the key, such as api-key or x-goog-api-key"},
@@ -135,6 +143,7 @@ func paceFlags(o *options) []cli.Flag {
 		&cli.IntFlag{Category: groupSpeed, Name: "concurrency", Value: 256, Destination: &o.concurrency, Usage: "`N`: most requests on the wire; how many there are is learned"},
 		&cli.BoolFlag{Category: groupSpeed, Name: "fixed", Destination: &o.fixed, Usage: "no adaptation: stay at --concurrency"},
 		&cli.Float64Flag{Category: groupSpeed, Name: "rpm", Destination: &o.rpm, DefaultText: "learned", Usage: "`N`: known limit of requests a minute"},
+		&cli.IntFlag{Category: groupSpeed, Name: "burst", Hidden: true, Destination: &o.burst, DefaultText: "learned", Usage: "`N`: with --rpm: how many requests at once after a rest"},
 		&cli.Float64Flag{Category: groupSpeed, Name: "tpm", Destination: &o.tpm, DefaultText: "learned", Usage: "`N`: known limit of tokens a minute"},
 		&cli.IntFlag{Category: groupSpeed, Hidden: true, Name: "start-concurrency", Value: 4, Destination: &o.startConcurrency, Usage: "`N`: requests on the wire to begin with"},
 		&cli.Float64Flag{Category: groupSpeed, Hidden: true, Name: "aimd-increase", Value: 0.05, Destination: &o.aimdIncrease, Usage: "`SHARE`: step of a probe upwards, of the limit"},

@@ -25,7 +25,7 @@ type trust struct {
 // commands and addresses there. A worker never takes them from a run.
 func local() []string {
 	return []string{"api-key-file", "api-key-command", "api-key-ttl", "config", "out", "summary", "metrics-addr",
-		"metrics-textfile", "only-ids", "template-file", "reuse"}
+		"metrics-textfile", "only-ids", "template-file", "system-file", "files-root", "prices", "reuse"}
 }
 
 // allows says whether a worker may do what the run's settings ask for: o are the
@@ -60,7 +60,7 @@ func (t trust) allows(o *options, bases map[string]string, e *env) error {
 
 // holdsSecret says whether requests from here would carry a key or a variable.
 func (o *options) holdsSecret(e *env) bool {
-	if o.apiKeyFile != "" {
+	if o.apiKeyFile != "" || o.apiKeyCommand != "" {
 		return true
 	}
 	for _, family := range []string{anthropicName, openaiName} {

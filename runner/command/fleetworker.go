@@ -71,8 +71,9 @@ func settingsFor(s *session) (fleetSettings, error) {
 // one machine.
 func (fs fleetSettings) leaveLocal() {
 	known := flagNames(runFlags(&options{}))
-	maps.DeleteFunc(fs.Set, func(name string, _ []string) bool {
-		return !slices.Contains(known, name) || slices.Contains(local(), name)
+	maps.DeleteFunc(fs.Set, func(name string, values []string) bool {
+		file := name == "expect" && strings.HasPrefix(values[0], "@")
+		return !slices.Contains(known, name) || slices.Contains(local(), name) || file
 	})
 }
 
@@ -104,7 +105,7 @@ func (fs fleetSettings) config(e *env, own *options, t trust, ownDrain bool, log
 	if err != nil {
 		return runner.Config{}, err
 	}
-	o.prices, o.apiKeyFile = fs.Prices, own.apiKeyFile
+	o.prices, o.apiKeyFile, o.apiKeyCommand, o.apiKeyTTL = fs.Prices, own.apiKeyFile, own.apiKeyCommand, own.apiKeyTTL
 	if err := t.allows(o, fs.Bases, e); err != nil {
 		return runner.Config{}, err
 	}
@@ -136,6 +137,8 @@ func fleetWorkerCommand(e *env) *cli.Command {
 		&cli.GenericFlag{Category: groupAPI, Name: "allow-base-url", Value: &f.allowBaseURL, Usage: "`URL`: the key may go to this host as well, if the run says so; repeatable"},
 		&cli.GenericFlag{Category: groupAPI, Name: "allow-env", Value: &f.allowEnv, Usage: "`NAME`: the run's headers may have this variable; repeatable"},
 		&cli.StringFlag{Category: groupAPI, Name: "api-key-file", Destination: &o.apiKeyFile, DefaultText: "ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY", Usage: "`FILE`: holds the key"},
+		&cli.StringFlag{Category: groupAPI, Name: "api-key-command", Destination: &o.apiKeyCommand, Usage: "`CMD`: prints this worker's key; run at first, by age, and once after a 401"},
+		&cli.DurationFlag{Category: groupAPI, Name: "api-key-ttl", Value: 45 * time.Minute, Destination: &o.apiKeyTTL, Usage: "`DURATION`: how long a key that the command printed is used"},
 		&cli.BoolFlag{Category: groupSeen, Name: "quiet", Aliases: []string{"q"}, Destination: &o.quiet, Usage: "print nothing at all on success"},
 		&cli.BoolFlag{Category: groupSeen, Name: "verbose", Aliases: []string{"v"}, Destination: &o.debug, Usage: "log each attempt"},
 	)

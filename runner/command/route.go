@@ -28,7 +28,8 @@ type router struct {
 	e       *env
 	mock    *url.URL // the in-process server, nil for real ones
 	keyFile string
-	keyed   []string // the families whose key is in the environment
+	keys    *runner.KeySource // of --api-key-command; nil: none
+	keyed   []string          // the families whose key is in the environment
 	header  http.Header
 	secrets []string
 	pipe    bool // lines are not checked beforehand
@@ -60,6 +61,7 @@ func newRouter(o *options, e *env, mock *url.URL) (*router, error) {
 	if r.keyFile, err = fileKey(o); err != nil {
 		return nil, err
 	}
+	r.keys = o.keySource()
 	r.secrets = append(r.secrets, r.keyFile)
 	for _, family := range r.candidates() {
 		c, err := credentials(family, r.keyFile, e)
@@ -137,6 +139,9 @@ func (r *router) twoProviders(family string, line int) error {
 	case r.o.baseURL != "":
 		return usagef("--base-url is for one provider, and the lines are for two: line %d is for %s", line, family).
 			hint("add --provider %s, or split the file", family)
+	case r.keys != nil:
+		return usagef("--api-key-command makes one key, and the lines are for two providers: line %d is for %s", line, family).
+			hint("split the file by provider")
 	case r.keyFile != "":
 		return usagef("--api-key-file holds one key, and the lines are for two providers: line %d is for %s", line, family).
 			hint("set ANTHROPIC_API_KEY and OPENAI_API_KEY instead")
@@ -262,6 +267,7 @@ func (r *router) target(family string) (*runner.Target, error) {
 			return nil, usagef("%w", err)
 		}
 	}
+	t.Keys = r.keys
 	return t, nil
 }
 
@@ -279,7 +285,7 @@ func (r *router) signBasic(t *runner.Target, base *url.URL) {
 
 // requireKey refuses a family on its own host without a key.
 func (r *router) requireKey(family string) error {
-	if r.mock != nil || r.keyFile != "" || slices.Contains(r.keyed, family) || signsItself(r.header) {
+	if r.mock != nil || r.keyFile != "" || r.keys != nil || slices.Contains(r.keyed, family) || signsItself(r.header) {
 		return nil
 	}
 	if p, _ := provider.FindPreset(family); r.signsAWS(p) {

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"llmbatch/input"
+	"llmbatch/runner/expect"
 )
 
 // fromDefault is the source of a setting that nobody set.
@@ -69,6 +70,16 @@ func (o *options) readFiles() error {
 			return err
 		}
 		o.set["params"] = []string{o.params}
+	}
+	if path, ok := strings.CutPrefix(o.expect, "@"); ok {
+		if _, err := expect.Parse(o.expect); err != nil {
+			return usagef("%s: %w", label(o, "expect"), err)
+		}
+		if err := read("expect", path, &o.expect); err != nil {
+			return err
+		}
+		o.expect = strings.TrimSpace(o.expect)
+		o.set["expect"] = []string{o.expect}
 	}
 	if o.pricesFile == "" {
 		return nil
@@ -356,6 +367,16 @@ func checkTogether(o *options) error {
 		return usagef("%s and %s exclude each other", label(o, "verbose"), label(o, "very-verbose"))
 	case o.system != "" && o.systemFile != "":
 		return usagef("%s and %s exclude each other", label(o, "system"), label(o, "system-file"))
+	case o.apiKeyCommand != "" && o.apiKeyFile != "":
+		return usagef("%s and %s exclude each other", label(o, "api-key-command"), label(o, "api-key-file"))
+	case o.expect != "" && o.expect != "json" && !strings.HasPrefix(o.expect, "@") && !strings.HasPrefix(o.expect, "{"):
+		return usagef("%s: %q is neither json nor @SCHEMA", label(o, "expect"), o.expect)
+	case o.reask != 0 && o.expect == "":
+		return usagef("%s needs --expect: what an answer must be", label(o, "reask"))
+	case o.reask < 0 || o.burst < 0:
+		return usagef("--reask and --burst can't be negative")
+	case o.burst > 0 && o.rpm == 0:
+		return usagef("%s needs --rpm: how many requests a minute are allowed", label(o, "burst"))
 	case o.rerun && o.onlyIDs == "":
 		return usagef("%s needs --only-ids FILE: the ids to ask again for", label(o, "rerun")).hint("to ask for everything again: --fresh")
 	case o.onlyIDs != "" && o.fresh:

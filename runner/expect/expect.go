@@ -24,13 +24,16 @@ import (
 // on; nil if the text is as expected. It may be called by many goroutines.
 type Check func(text string) error
 
-// Parse reads the setting: "json", or "@FILE" with a schema.
+// Parse reads the setting: "json", "@FILE" with a schema, or a schema itself.
 func Parse(setting string) (Check, error) {
 	if setting == "json" {
 		return func(text string) error {
 			_, err := value(text)
 			return err
 		}, nil
+	}
+	if strings.HasPrefix(setting, "{") {
+		return schema("the schema", []byte(setting))
 	}
 	path, ok := strings.CutPrefix(setting, "@")
 	if !ok || path == "" {
