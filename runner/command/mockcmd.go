@@ -17,7 +17,8 @@ import (
 const mockDescription = `Serves Anthropic's Messages API and OpenAI's Chat Completions, Responses and
 embeddings. A scenario is named by the first element of the path
 (http://127.0.0.1:10320/rate2/v1/messages), else by the X-Scenario header, else
-by --scenario. Parameters are flags here, or stand in the query of the path.
+by --scenario. NAME=VALUE changes its number, as in batch-token-limit=500.
+Parameters are flags here, or stand in the query of the path.
 GET /_stats counts requests, /_log lists them, /_reset forgets them.`
 
 func mockCommand(e *env) *cli.Command {
@@ -124,14 +125,18 @@ func startMock(o *options, dry bool) (*mockServer, error) {
 
 func knownScenario(name string) error {
 	var names []string
+	base, _, _ := strings.Cut(name, "=")
 	for _, s := range mockapi.Scenarios() {
-		if s.Name == name {
+		if s.Name == base {
+			if _, err := mockapi.ParseScenario(name); err != nil {
+				return usagef("mock: %w", err)
+			}
 			return nil
 		}
 		names = append(names, s.Name)
 	}
 	f := usagef("the mock has no scenario %q", name)
-	if near := nearest(name, names); near != "" {
+	if near := nearest(base, names); near != "" {
 		f.hint("did you mean %s?", near)
 	}
 	return f.hint("llmbatch mock --help lists them")

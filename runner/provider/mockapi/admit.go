@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -27,7 +28,8 @@ func (s *Server) begin(c *call, name string) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.script == nil {
+	name, _, _ = strings.Cut(name, "=")
+	if c.unknown != nil {
 		name = "unknown"
 	}
 	st := s.states[name]
@@ -112,11 +114,11 @@ func (s *Server) admit(c *call) step {
 	}
 	st.held++
 	c.hold = true
-	next := c.script.at(c.nth)
+	next := c.p.step(c.nth)
 	if next.act == answer {
 		next = c.p.mix(s.config.Seed, c)
 	}
-	if c.script.stream || next.act == answer {
+	if c.p.Stream || next.act == answer {
 		st.paid++
 		c.spend = true
 	}

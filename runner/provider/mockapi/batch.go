@@ -166,13 +166,13 @@ func isBatch(path string) bool {
 }
 
 // serveBatch answers a request to a Batch API.
-func (s *Server) serveBatch(c *call, name, path string) {
-	if c.script == nil {
-		c.fail(faultScenario(name))
+func (c *call) serveBatch(path string) {
+	if c.unknown != nil {
+		c.fail(faultScenario(c.unknown))
 		return
 	}
 	var err error
-	if c.p, err = c.script.params.under(s.config.Params).with(c.r.URL.RawQuery); err != nil {
+	if c.p, err = c.p.with(c.r.URL.RawQuery); err != nil {
 		c.fail(invalid(400, err.Error()))
 		return
 	}
@@ -185,7 +185,7 @@ func (s *Server) serveBatch(c *call, name, path string) {
 		c.fail(fault401)
 		return
 	case c.p.Batch == "none":
-		c.fail(faultNotFound(c.r))
+		c.fail(c.notFound())
 		return
 	}
 	part := strings.Split(strings.TrimPrefix(path, "/v1/"), "/")

@@ -20,7 +20,7 @@ func (c *call) messageBatches(part []string) {
 		case "GET":
 			c.listMessages()
 		default:
-			c.fail(faultNotFound(c.r))
+			c.fail(c.notFound())
 		}
 		return
 	}
@@ -56,7 +56,7 @@ func (c *call) messageBatches(part []string) {
 		}
 		c.messageResults(b)
 	default:
-		c.fail(faultNotFound(c.r))
+		c.fail(c.notFound())
 	}
 }
 

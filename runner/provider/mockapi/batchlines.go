@@ -15,7 +15,7 @@ func (c *call) decide(b *batch, i int) {
 	seen.attempts++
 	c.state.bodies[it.req.hash] = seen
 	it.req.attempt = int(seen.attempts)
-	st := c.script.at(i + 1)
+	st := b.p.step(i + 1)
 	if st.act == answer {
 		st = b.p.mix(c.server.config.Seed, &call{req: it.req})
 	}

@@ -54,7 +54,7 @@ func (c *call) files(part []string) {
 		}
 		c.send(f.object())
 	default:
-		c.fail(faultNotFound(c.r))
+		c.fail(c.notFound())
 	}
 }
 
@@ -177,7 +177,7 @@ func (c *call) readLine(f *file, text []byte, ids map[string]bool) (code, messag
 	if err := json.Unmarshal(text, &l); err != nil || len(l.Body) == 0 {
 		return "invalid_json_line", "This line is not parseable as valid JSON."
 	}
-	it := batchItem{id: l.CustomID, api: apiOf(l.URL, nil)}
+	it := batchItem{id: l.CustomID, api: apiOf("/v1"+strings.TrimPrefix(l.URL, "/v1"), nil)}
 	var err error
 	if it.req, err = c.server.parse(l.Body, it.api, c.p.Echo); err != nil {
 		return "invalid_request", "The body is no object."
@@ -240,7 +240,7 @@ func (c *call) openaiBatches(part []string) {
 		}
 		c.send(c.openaiBatch(c.cancel(b.batch)))
 	default:
-		c.fail(faultNotFound(c.r))
+		c.fail(c.notFound())
 	}
 }
 

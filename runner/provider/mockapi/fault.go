@@ -1,6 +1,6 @@
 package mockapi
 
-import "net/http"
+import "strings"
 
 // fault is an error as each of the two vendors words it.
 type fault struct {
@@ -55,11 +55,18 @@ func invalid(status int, message string) fault {
 	return fault{status, b, b}
 }
 
-// faultNotFound is the answer to a path that is no API's.
-func faultNotFound(r *http.Request) fault {
-	where := r.Method + " " + prefix(r.URL.Path, 200)
-	return fault{404, errorBody{typ: "not_found_error", message: "Not found: " + where},
-		errorBody{typ: "invalid_request_error", code: "unknown_url", message: "Invalid URL (" + where + ")"}}
+// notFound is the answer to a path that is no API's. Where only /v1 is missing it says so.
+func (c *call) notFound() fault {
+	where, hint := c.r.Method+" "+prefix(c.r.URL.Path, 200), ""
+	_, path := c.server.route(c.r)
+	if a := apiOf("/v1"+path, nil); a > unknownAnthropic || isBatch("/v1"+path) {
+		hint = "; add /v1: --base-url http://" + c.r.Host + prefix(strings.TrimSuffix(c.r.URL.Path, path), 200) + "/v1"
+		if a.anthropic() {
+			hint = "; the path is /v1" + path
+		}
+	}
+	return fault{404, errorBody{typ: "not_found_error", message: "Not found: " + where + hint},
+		errorBody{typ: "invalid_request_error", code: "unknown_url", message: "Invalid URL (" + where + ")" + hint}}
 }
 
 // body returns the error as the API would send it.

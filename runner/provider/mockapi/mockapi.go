@@ -8,7 +8,8 @@
 // a global clock or random source, so a run can be repeated.
 //
 // A scenario is named by the first element of the path (/rate2/v1/messages), else by the X-Scenario header, else by
-// [Config].Scenario. Parameters stand in the query (/ok/v1/messages?latency=20ms&rpm=600). State (the nth request, token
+// [Config].Scenario. It is a set of parameters under a name; more stand in the query (/ok/v1/messages?latency=20ms&rpm=600),
+// and the scenario's own last one may follow its name (/batch-token-limit=500/v1/batches). State (the nth request, token
 // buckets, counters) belongs to the scenario's name and lives until [Server.Reset]. GET /_stats, /_log and /_reset look at
 // it and clear it.
 //
@@ -41,8 +42,9 @@ type Config struct {
 
 // Server is the mock API. It is safe for concurrent use.
 type Server struct {
-	config  Config
-	scripts map[string]*script
+	config Config
+	// params are those of each scenario under the configuration's.
+	params  map[string]Params
 	walkers sync.Pool
 	// maxBody bounds a request's body in bytes.
 	maxBody int64
@@ -57,9 +59,10 @@ type Server struct {
 // New returns a server without history.
 func New(c Config) *Server {
 	c.Scenario = cmp.Or(c.Scenario, "ok")
-	s := &Server{config: c, maxBody: 64 << 20, scripts: make(map[string]*script, len(scripts))}
-	for i := range scripts {
-		s.scripts[scripts[i].name] = &scripts[i]
+	s := &Server{config: c, maxBody: 64 << 20, params: make(map[string]Params, len(scripts))}
+	for _, sc := range scripts {
+		p, _ := ParseScenario(sc.name) // the table is good
+		s.params[sc.name] = p.under(c.Params)
 	}
 	s.Reset()
 	return s
@@ -91,12 +94,13 @@ type call struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	api    api
-	script *script
 	p      Params
-	req    request
-	entry  Request
-	slot   int
-	nth    int
+	// unknown is what is wrong with the scenario's name; nil: nothing.
+	unknown error
+	req     request
+	entry   Request
+	slot    int
+	nth     int
 	// hold says that the call counts against the concurrency cap, spend that it is one of the answers paid for.
 	hold, spend bool
 	finished    bool
@@ -115,14 +119,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, path := s.route(r)
-	c := &call{server: s, w: w, r: r, api: apiOf(path, r.Header), script: s.scripts[name]}
+	c := &call{server: s, w: w, r: r, api: apiOf(path, r.Header)}
+	var ok bool
+	if c.p, ok = s.params[name]; !ok {
+		if c.p, c.unknown = ParseScenario(name); c.unknown == nil {
+			c.p = c.p.under(s.config.Params)
+		}
+	}
 	s.begin(c, name)
 	defer s.finish(c, "error")
 	if isBatch(path) {
-		s.serveBatch(c, name, path)
+		c.serveBatch(path)
 		return
 	}
-	if f, ok := s.check(c, name); !ok {
+	if f, ok := s.check(c); !ok {
 		c.fail(f)
 		return
 	}
@@ -140,7 +150,7 @@ func (s *Server) route(r *http.Request) (name, path string) {
 	path = r.URL.Path
 	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
-	case "v1", "messages", "chat", "responses", "embeddings", "completions", "moderations", "":
+	case "v1", "messages", "chat", "responses", "embeddings", "completions", "moderations", "files", "batches", "":
 		return cmp.Or(r.Header.Get("X-Scenario"), s.config.Scenario), path
 	}
 	return first, "/" + rest

@@ -115,11 +115,13 @@ func TestScenarios(t *testing.T) {
 		{"slow", []want{{status: 200, took: 5 * time.Second}}},
 		{"drip", []want{{status: 200, took: 2400 * time.Millisecond}}},
 		{"limit3", []want{{status: 200, took: 500 * time.Millisecond}}},
+		{"slow=7s", []want{{status: 200, took: 7 * time.Second}}},
+		{"ok?steps=529,429/3,ok", []want{over, rate("Retry-After", "3"), good, good}},
 		{"unkind?p429=0&p529=0&drop=0&cut=0", []want{good}},
 	}
 	for _, c := range cases {
 		name, query, _ := strings.Cut(c.scenario, "?")
-		for _, path := range []string{"/v1/messages", "/v1/chat/completions", "/v1/responses", "/messages"} {
+		for _, path := range []string{"/v1/messages", "/v1/chat/completions", "/v1/responses"} {
 			t.Run(name+path, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := New(Config{})
@@ -227,9 +229,10 @@ func TestScenarioIsNamedByPathHeaderOrConfig(t *testing.T) {
 		{"/v1/messages", "", "over529", 529},
 		{"/v1/messages", "bad400", "over529", 400},
 		{"/auth401/v1/messages", "bad400", "over529", 401},
-		{"/messages", "bad400", "", 400},
-		{"/chat/completions", "bad400", "", 400},
+		{"/messages", "bad400", "", 404},
+		{"/chat/completions", "bad400", "", 404},
 		{"/nosuch/v1/messages", "bad400", "", 404},
+		{"/slow=soon/v1/messages", "", "", 404},
 		{"/v1/messages", "nosuch", "", 404},
 		{"/v1/messages", "", "nosuch", 404},
 		{"/ok/v1/v1/messages", "", "", 404},
@@ -245,6 +248,25 @@ func TestScenarioIsNamedByPathHeaderOrConfig(t *testing.T) {
 				t.Errorf("%s, header %q, config %q: got %d, want %d", c.path, c.header, c.config, got, c.want)
 			}
 		})
+	}
+}
+
+// TestWithoutV1: as at a real server /v1 belongs to the path, and the answer says what the base URL should be.
+func TestWithoutV1(t *testing.T) {
+	for path, want := range map[string]string{
+		"/chat/completions":        "add /v1: --base-url http://mock:1/v1",
+		"/responses":               "add /v1: --base-url http://mock:1/v1",
+		"/rate2/embeddings":        "add /v1: --base-url http://mock:1/rate2/v1",
+		"/batches":                 "add /v1: --base-url http://mock:1/v1",
+		"/batch-ok/files":          "add /v1: --base-url http://mock:1/batch-ok/v1",
+		"/ok/messages":             "the path is /v1/messages",
+		"/ok/v1/v1/messages":       "Not found: POST /ok/v1/v1/messages",
+		"/ok/chat/completions/all": "Invalid URL (POST /ok/chat/completions/all)",
+	} {
+		a := post(New(Config{}), "http://mock:1"+path, messagesBody)
+		if _, _, message := errorType(t, a.Body.String()); a.Code != 404 || !strings.HasSuffix(message, want) {
+			t.Errorf("%s: got %d %q, want 404 and %q", path, a.Code, message, want)
+		}
 	}
 }
 
@@ -264,8 +286,8 @@ func TestScenariosAreSortedAndTold(t *testing.T) {
 		t.Errorf("got %v, want them sorted", all)
 	}
 	for _, s := range all {
-		if s.Text == "" {
-			t.Errorf("scenario %s has no text", s.Name)
+		if _, err := ParseScenario(s.Name); s.Text == "" || err != nil {
+			t.Errorf("scenario %s: text %q, %v", s.Name, s.Text, err)
 		}
 	}
 }

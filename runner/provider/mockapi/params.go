@@ -1,10 +1,10 @@
 package mockapi
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,229 +23,104 @@ const (
 // okLatency is how long an answer takes that nobody gave a latency.
 const okLatency = 50 * time.Millisecond
 
-// Params change what a scenario does; the zero value changes nothing. In a query the keys are those of [Keys].
+// Params change what a scenario does; the zero value changes nothing. Of each field the tags are the table of parameters:
+// key is its name in a query and among the command's flags, text what it does, of the values it may have, where not all are good.
 type Params struct {
-	// Latency is the time before an ok answer. 0: the scenario's own; None: none.
-	Latency time.Duration
-	// Spread makes latencies lognormal: Latency is the median, Spread the standard deviation of the logarithm.
-	Spread float64
+	// Latency of 0 is the scenario's own; None: none.
+	Latency time.Duration `key:"latency" text:"time before an ok answer (20ms; 0: none)"`
+	Spread  float64       `key:"spread" text:"lognormal latencies: standard deviation of the logarithm (0.5)"`
 
-	// RPM, TPM, ITPM and OTPM are limits a minute for each model, of requests, tokens, input and output tokens; a token
-	// bucket each, with the vendor's headers. 0: no limit.
-	RPM, TPM, ITPM, OTPM int
-	// Burst is how many requests a full bucket holds. 0: RPM/60. Token buckets hold ten seconds' worth.
-	Burst int
-	// RA says how a bucket's refusal names the wait: "s" (also when empty: whole seconds in retry-after), "ms" (retry-after-ms),
-	// "both" or "no".
-	RA string
-	// NoHeaders leaves out the rate limit headers.
-	NoHeaders bool
-	// ChargeRefused makes refused requests cost as much as served ones, as OpenAI has it.
-	ChargeRefused bool
+	// Limits are token buckets; 0: no limit. Those of tokens hold ten seconds' worth.
+	RPM   int `key:"rpm" text:"requests a minute and model, with the vendor's headers"`
+	TPM   int `key:"tpm" text:"tokens a minute and model"`
+	ITPM  int `key:"itpm" text:"input tokens a minute and model"`
+	OTPM  int `key:"otpm" text:"output tokens a minute and model"`
+	Burst int `key:"burst" text:"requests that a full bucket holds (rpm/60)"`
+	// RA is whole seconds in retry-after (s, also when empty), milliseconds in retry-after-ms, both or none of them.
+	RA            string `key:"ra" of:"s,ms,both,no" text:"how a refusal names its wait: s, ms, both, no"`
+	NoHeaders     bool   `key:"no-headers" text:"yes: buckets without rate limit headers"`
+	ChargeRefused bool   `key:"charge-refused" text:"yes: refused requests cost as much as served ones"`
 
-	// Cap is how many requests are served at once, more get a 429. 0: no cap.
-	Cap int
-	// CapRetryAfter is the retry-after of that 429, rounded up to a second. 0: none.
-	CapRetryAfter time.Duration
-	// FailFirst is how long after its first request a scenario refuses everything with a bare 429.
-	FailFirst time.Duration
-	// SpendCapAfter is after how many ok answers everything is answered as in spend-cap. 0: never.
-	SpendCapAfter int
-	// Faults is the share of requests that go wrong.
-	Faults Faults
-	// Only names the one model for which the scenario is played; others get ok. Empty: all.
-	Only string
-	// Auth is the key without which a request gets a 401. Empty: none needed.
-	Auth string
-	// Batch is what goes wrong with batches: the name of a batch scenario without "batch-". Empty: nothing; none: no Batch API.
-	Batch string
-	// BatchTime is how long a batch takes. 0: 2 s.
-	BatchTime time.Duration
-	// TokenLimit is how many tokens open batches may have. 0: no limit.
-	TokenLimit int
-	// Lost is how the answer to the first create gets lost in batch-create-lost: cut (also when empty), 500 or delay (60 s).
-	Lost string
-	// Seed overrides the server's seed. 0: not.
-	Seed uint64
+	Cap           int           `key:"cap" text:"requests served at once, more get a 429"`
+	CapRetryAfter time.Duration `key:"cap-retry-after" text:"retry-after of that 429 (1s)"`
+	FailFirst     time.Duration `key:"fail-first" text:"time from the first request on in which all get a bare 429"`
+	SpendCapAfter int           `key:"spend-cap-after" text:"ok answers after which all get the spend cap's 429"`
+	// Steps are names of the table steps with commas between them.
+	Steps string `key:"steps" of:"steps" text:"answers in order, the last for ever: ok, 429, 429/2 (retry-after), 429/300ms, 500/false (x-should-retry), drop, cut, html …"`
+	Faults
+	Only string `key:"only" text:"model for which the scenario is played; others get ok"`
+	Auth string `key:"auth" text:"key without which a request gets a 401"`
 
-	// Echo answers with the prompt instead of OK.
-	Echo bool
-	// Size is the length of the answer's text in bytes, padded. 0: as it is.
-	Size int
-	// Stop is the stop reason. Empty: the usual one.
-	Stop string
-	// In and Out are the tokens that the answer reports and the buckets charge. 0: 5 in, 1 out.
-	In, Out int
-	// Parts is into how many pieces a stream's text is cut (0: 2), and the body of a plain answer when there is a Gap.
-	Parts int
-	// Gap is the time between two parts.
-	Gap time.Duration
+	Batch      string        `key:"batch" of:"batch" text:"what goes wrong with batches, as in the scenarios named batch-"`
+	BatchTime  time.Duration `key:"batch-time" text:"time from a batch's creation to its end (2s)"`
+	TokenLimit int           `key:"token-limit" text:"tokens that open batches may have"`
+	Lost       string        `key:"lost" of:"cut,500,delay" text:"how batch-create-lost loses the answer: cut, 500, delay"`
+
+	Seed   uint64 `key:"seed" text:"seed of latencies and faults"`
+	Echo   bool   `key:"echo" text:"yes: answer with the prompt"`
+	Size   int    `key:"size" text:"length of the answer's text in bytes"`
+	Stop   string `key:"stop" text:"stop reason"`
+	In     int    `key:"in" text:"input tokens of a request (5)"`
+	Out    int    `key:"out" text:"output tokens of a request (1)"`
+	Stream bool   `key:"stream" text:"yes: the answer is a stream, asked for or not"`
+	// Parts of 0 are 2.
+	Parts int           `key:"parts" text:"pieces of a stream, and with a gap of a plain body (2)"`
+	Gap   time.Duration `key:"gap" text:"time between two pieces"`
 }
 
 // Faults is a mix of faults, each in percent of the requests. Which request is hit follows from the seed, the body and how
 // often that body came, not from the order of arrival.
 type Faults struct {
-	P429, P500, P503, P529 float64
-	// Drop closes the connection without an answer, Cut after half of one, HTML is a page with status 200, Slow an answer
-	// after 5 s.
-	Drop, Cut, HTML, Slow float64
+	P429 float64 `key:"p429" text:"percent of requests that get a 429"`
+	P500 float64 `key:"p500" text:"percent that get a 500"`
+	P503 float64 `key:"p503" text:"percent that get a 503"`
+	P529 float64 `key:"p529" text:"percent that get a 529"`
+	Drop float64 `key:"drop" text:"percent whose connection is closed without an answer"`
+	Cut  float64 `key:"cut" text:"percent whose connection is closed in the middle of the answer"`
+	HTML float64 `key:"html" text:"percent answered with an HTML page and status 200"`
+	Slow float64 `key:"slow" text:"percent answered after 5 s"`
 }
 
 // Key is a parameter's name in a query or among the command's flags, and what it does, in a line.
 type Key struct{ Name, Text string }
 
+// field is a parameter's place in Params.
+type field struct {
+	Key
+	of    string
+	index []int
+}
+
+// fields are all parameters in the order of Params.
+var fields = func() (all []field) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Params]()) {
+		if name := f.Tag.Get("key"); name != "" {
+			all = append(all, field{Key{name, f.Tag.Get("text")}, f.Tag.Get("of"), f.Index})
+		}
+	}
+	return all
+}()
+
 // Keys returns all parameters, those that change the pace first.
 func Keys() []Key {
-	return []Key{
-		{"latency", "time before an ok answer (20ms; 0: none)"},
-		{"spread", "lognormal latencies: standard deviation of the logarithm (0.5)"},
-		{"rpm", "requests a minute and model, with the vendor's headers"},
-		{"tpm", "tokens a minute and model"},
-		{"itpm", "input tokens a minute and model"},
-		{"otpm", "output tokens a minute and model"},
-		{"burst", "requests that a full bucket holds (rpm/60)"},
-		{"ra", "how a refusal names its wait: s, ms, both, no"},
-		{"no-headers", "yes: buckets without rate limit headers"},
-		{"charge-refused", "yes: refused requests cost as much as served ones"},
-		{"cap", "requests served at once, more get a 429"},
-		{"cap-retry-after", "retry-after of that 429 (1s)"},
-		{"fail-first", "time from the first request on in which all get a bare 429"},
-		{"spend-cap-after", "ok answers after which all get the spend cap's 429"},
-		{"p429", "percent of requests that get a 429"},
-		{"p500", "percent that get a 500"},
-		{"p503", "percent that get a 503"},
-		{"p529", "percent that get a 529"},
-		{"drop", "percent whose connection is closed without an answer"},
-		{"cut", "percent whose connection is closed in the middle of the answer"},
-		{"html", "percent answered with an HTML page and status 200"},
-		{"slow", "percent answered after 5 s"},
-		{"only", "model for which the scenario is played; others get ok"},
-		{"auth", "key without which a request gets a 401"},
-		{"batch", "what goes wrong with batches, as in the scenarios named batch-"},
-		{"batch-time", "time from a batch's creation to its end (2s)"},
-		{"token-limit", "tokens that open batches may have"},
-		{"lost", "how batch-create-lost loses the answer: cut, 500, delay"},
-		{"seed", "seed of latencies and faults"},
-		{"echo", "yes: answer with the prompt"},
-		{"size", "length of the answer's text in bytes"},
-		{"stop", "stop reason"},
-		{"in", "input tokens of a request (5)"},
-		{"out", "output tokens of a request (1)"},
-		{"parts", "pieces of a stream, and with a gap of a plain body (2)"},
-		{"gap", "time between two pieces"},
+	all := make([]Key, len(fields))
+	for i, f := range fields {
+		all[i] = f.Key
 	}
+	return all
 }
 
 // known lists the parameters for an error.
 func known() string {
-	names := make([]string, 0, 40)
-	for _, k := range Keys() {
-		names = append(names, k.Name)
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.Name
 	}
 	return "known are " + strings.Join(names, ", ")
 }
 
-// field returns a pointer to what a key of the query sets, nil for an unknown one.
-func (p *Params) field(key string) any {
-	switch key {
-	case "latency":
-		return &p.Latency
-	case "cap-retry-after":
-		return &p.CapRetryAfter
-	case "fail-first":
-		return &p.FailFirst
-	case "batch-time":
-		return &p.BatchTime
-	case "batch":
-		return &p.Batch
-	case "lost":
-		return &p.Lost
-	case "gap":
-		return &p.Gap
-	case "no-headers":
-		return &p.NoHeaders
-	case "charge-refused":
-		return &p.ChargeRefused
-	case "echo":
-		return &p.Echo
-	case "ra":
-		return &p.RA
-	case "only":
-		return &p.Only
-	case "auth":
-		return &p.Auth
-	case "stop":
-		return &p.Stop
-	case "seed":
-		return &p.Seed
-	}
-	if f := p.count(key); f != nil {
-		return f
-	}
-	if f := p.share(key); f != nil {
-		return f
-	}
-	return nil
-}
-
-// count is field for whole numbers.
-func (p *Params) count(key string) *int {
-	switch key {
-	case "rpm":
-		return &p.RPM
-	case "tpm":
-		return &p.TPM
-	case "itpm":
-		return &p.ITPM
-	case "otpm":
-		return &p.OTPM
-	case "burst":
-		return &p.Burst
-	case "cap":
-		return &p.Cap
-	case "spend-cap-after":
-		return &p.SpendCapAfter
-	case "token-limit":
-		return &p.TokenLimit
-	case "size":
-		return &p.Size
-	case "in":
-		return &p.In
-	case "out":
-		return &p.Out
-	case "parts":
-		return &p.Parts
-	}
-	return nil
-}
-
-// share is field for fractions and percentages.
-func (p *Params) share(key string) *float64 {
-	switch key {
-	case "spread":
-		return &p.Spread
-	case "p429":
-		return &p.Faults.P429
-	case "p500":
-		return &p.Faults.P500
-	case "p503":
-		return &p.Faults.P503
-	case "p529":
-		return &p.Faults.P529
-	case "drop":
-		return &p.Faults.Drop
-	case "cut":
-		return &p.Faults.Cut
-	case "html":
-		return &p.Faults.HTML
-	case "slow":
-		return &p.Faults.Slow
-	}
-	return nil
-}
-
 // ParseParams reads parameters from a query. A key that it does not know and a value that does not fit are errors that
-// list the keys; api-version and beta, which clients put into a base URL's query, are passed over.
+// list the keys; what clients and the APIs themselves put into a query, such as api-version or limit, is passed over.
 func ParseParams(v url.Values) (Params, error) {
 	var p Params
 	if err := p.take(v); err != nil {
@@ -272,10 +147,10 @@ var passed = []string{"api-version", "beta", "limit", "after", "after_id", "befo
 // take sets what a query names.
 func (p *Params) take(v url.Values) error {
 	for key, values := range v {
-		if slices.Contains(passed, key) {
-			continue
-		}
 		for _, value := range values {
+			if slices.Contains(passed, key) {
+				continue
+			}
 			if err := p.Set(key, value); err != nil {
 				return err
 			}
@@ -286,17 +161,31 @@ func (p *Params) take(v url.Values) error {
 
 // Set gives one parameter its value; the error of an unknown key or of a value that does not fit lists the keys.
 func (p *Params) Set(key, value string) error {
-	field := p.field(key)
-	if field == nil {
+	i := slices.IndexFunc(fields, func(f field) bool { return f.Name == key })
+	if i < 0 {
 		return fmt.Errorf("unknown parameter %s; %s", prefix(key, 80), known())
 	}
-	if !assign(field, value) || p.Parts > maxParts || p.Size > maxSize || !slices.Contains([]string{"", "s", "ms", "both", "no"}, p.RA) {
+	f := reflect.ValueOf(p).Elem().FieldByIndex(fields[i].index)
+	if !assign(f.Addr().Interface(), value) || !allowed(fields[i].of, value) || p.Parts > maxParts || p.Size > maxSize {
 		return fmt.Errorf("parameter %s can't be %q; %s", key, prefix(value, 80), known())
 	}
 	if key == "latency" && p.Latency == 0 {
 		p.Latency = None
 	}
 	return nil
+}
+
+// allowed reports whether a value is one of those that a parameter may have.
+func allowed(of, value string) bool {
+	switch of {
+	case "":
+		return true
+	case "steps":
+		return allowedSteps(value)
+	case "batch":
+		return value == "none" || scriptOf("batch-"+value) != nil
+	}
+	return slices.Contains(strings.Split(of, ","), value)
 }
 
 // assign parses value into the variable that field points to, and reports whether it fits.
@@ -325,19 +214,11 @@ func assign(field any, value string) bool {
 
 // under returns p where q says nothing, and q where it does.
 func (p Params) under(q Params) Params {
-	f, g := p.Faults, q.Faults
-	return Params{
-		Latency: cmp.Or(q.Latency, p.Latency), Spread: cmp.Or(q.Spread, p.Spread),
-		RPM: cmp.Or(q.RPM, p.RPM), TPM: cmp.Or(q.TPM, p.TPM), ITPM: cmp.Or(q.ITPM, p.ITPM), OTPM: cmp.Or(q.OTPM, p.OTPM),
-		Burst: cmp.Or(q.Burst, p.Burst), RA: cmp.Or(q.RA, p.RA),
-		NoHeaders: q.NoHeaders || p.NoHeaders, ChargeRefused: q.ChargeRefused || p.ChargeRefused,
-		Cap: cmp.Or(q.Cap, p.Cap), CapRetryAfter: cmp.Or(q.CapRetryAfter, p.CapRetryAfter),
-		FailFirst: cmp.Or(q.FailFirst, p.FailFirst), SpendCapAfter: cmp.Or(q.SpendCapAfter, p.SpendCapAfter),
-		Faults: Faults{P429: cmp.Or(g.P429, f.P429), P500: cmp.Or(g.P500, f.P500), P503: cmp.Or(g.P503, f.P503), P529: cmp.Or(g.P529, f.P529),
-			Drop: cmp.Or(g.Drop, f.Drop), Cut: cmp.Or(g.Cut, f.Cut), HTML: cmp.Or(g.HTML, f.HTML), Slow: cmp.Or(g.Slow, f.Slow)},
-		Only: cmp.Or(q.Only, p.Only), Auth: cmp.Or(q.Auth, p.Auth), Seed: cmp.Or(q.Seed, p.Seed),
-		Batch: cmp.Or(q.Batch, p.Batch), BatchTime: cmp.Or(q.BatchTime, p.BatchTime), TokenLimit: cmp.Or(q.TokenLimit, p.TokenLimit), Lost: cmp.Or(q.Lost, p.Lost),
-		Echo: q.Echo || p.Echo, Size: cmp.Or(q.Size, p.Size), Stop: cmp.Or(q.Stop, p.Stop),
-		In: cmp.Or(q.In, p.In), Out: cmp.Or(q.Out, p.Out), Parts: cmp.Or(q.Parts, p.Parts), Gap: cmp.Or(q.Gap, p.Gap),
+	to, from := reflect.ValueOf(&p).Elem(), reflect.ValueOf(q)
+	for _, f := range fields {
+		if v := from.FieldByIndex(f.index); !v.IsZero() {
+			to.FieldByIndex(f.index).Set(v)
+		}
 	}
+	return p
 }

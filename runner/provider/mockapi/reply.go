@@ -96,7 +96,7 @@ func (a act) plain() act {
 
 // streams reports whether the answer is a stream.
 func (c *call) streams() bool {
-	return (c.req.stream || c.script.stream) && (c.api == messages || c.api == chat || c.api == responses)
+	return (c.req.stream || c.p.Stream) && (c.api == messages || c.api == chat || c.api == responses)
 }
 
 // plain gives the whole answer, in parts when there is a gap.

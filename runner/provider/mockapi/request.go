@@ -31,20 +31,20 @@ const (
 // anthropic reports whether the API's errors have Anthropic's shape.
 func (a api) anthropic() bool { return a == messages || a == unknownAnthropic }
 
-// apiOf maps a path without its scenario to the API; /v1 may be missing, as base URLs differ in that.
+// apiOf maps a path without its scenario to the API.
 func apiOf(path string, h http.Header) api {
-	switch strings.TrimPrefix(path, "/v1") {
-	case "/messages":
+	switch path {
+	case "/v1/messages":
 		return messages
-	case "/chat/completions":
+	case "/v1/chat/completions":
 		return chat
-	case "/responses":
+	case "/v1/responses":
 		return responses
-	case "/embeddings":
+	case "/v1/embeddings":
 		return embeddings
-	case "/completions":
+	case "/v1/completions":
 		return completions
-	case "/moderations":
+	case "/v1/moderations":
 		return moderations
 	}
 	if h.Get("Anthropic-Version") != "" || strings.Contains(path, "messages") {
@@ -80,20 +80,20 @@ type request struct {
 }
 
 // check reads the request and reports whether it is one that the API takes; otherwise it returns the refusal.
-func (s *Server) check(c *call, name string) (fault, bool) {
+func (s *Server) check(c *call) (fault, bool) {
 	body, tooLong, err := readBody(c.r, s.maxBody)
 	if err != nil {
 		return invalid(400, "the request's body could not be read"), false
 	}
-	if c.script == nil {
-		return faultScenario(name), false
+	if c.unknown != nil {
+		return faultScenario(c.unknown), false
 	}
-	c.p, err = c.script.params.under(s.config.Params).with(c.r.URL.RawQuery)
+	c.p, err = c.p.with(c.r.URL.RawQuery)
 	switch {
 	case err != nil:
 		return invalid(400, err.Error()), false
 	case c.api == unknownAnthropic || c.api == unknownOpenAI:
-		return faultNotFound(c.r), false
+		return c.notFound(), false
 	case c.r.Method != http.MethodPost:
 		c.w.Header().Set("Allow", http.MethodPost)
 		return invalid(405, "method "+c.r.Method+" is not allowed here, use POST"), false

@@ -1,8 +1,8 @@
 package mockapi
 
 import (
+	"fmt"
 	"strings"
-	"time"
 )
 
 // act is what the server does with a request.
@@ -27,80 +27,129 @@ type step struct {
 	name, value string
 }
 
-// script is a scenario: the nth request gets the nth step, all later ones the last.
-type script struct {
-	name, text string
-	params     Params
-	steps      []step
-	// stream says that the answer is a stream, asked for or not.
-	stream bool
-}
-
 const (
 	retryAfter   = "Retry-After"
 	retryAfterMS = "Retry-After-Ms"
 	shouldRetry  = "X-Should-Retry"
 )
 
-// scripts is the table of all scenarios.
-var scripts = []script{
-	{name: "400", text: "always 400 invalid_request_error", steps: []step{{act: refuse, fault: fault400}}},
-	{name: "400-force-retry", text: "first 400 with x-should-retry true, then ok", steps: []step{{refuse, fault400, shouldRetry, "true"}, {}}},
-	{name: "429-always", text: "always 429, no header", steps: []step{{act: refuse, fault: faultRate}}},
-	{name: "429-retry-after-120", text: "first 429 with retry-after 120, then ok", steps: []step{{refuse, faultRate, retryAfter, "120"}, {}}},
-	{name: "429-retry-after-2", text: "first 429 with retry-after 2, then ok", steps: []step{{refuse, faultRate, retryAfter, "2"}, {}}},
-	{name: "429-retry-after-ms", text: "first 429 with retry-after-ms 300, then ok", steps: []step{{refuse, faultRate, retryAfterMS, "300"}, {}}},
-	{name: "500-no-retry", text: "always 500 with x-should-retry false", steps: []step{{refuse, fault500, shouldRetry, "false"}}},
-	{name: "529-twice", text: "first two 529 overloaded_error, then ok", steps: []step{{act: refuse, fault: fault529}, {act: refuse, fault: fault529}, {}}},
-	{name: "auth401", text: "always 401 authentication_error", steps: []step{{act: refuse, fault: fault401}}},
-	{name: "bad400", text: "as 400", steps: []step{{act: refuse, fault: fault400}}},
-	{name: "batch-404", text: "a batch is not found for the first 3 looks, its results twice", params: Params{Batch: "404"}, steps: []step{{}}},
-	{name: "batch-all-failed", text: "all items fail: no output file", params: Params{Batch: "all-failed"}, steps: []step{{}}},
-	{name: "batch-azure", text: "states, times and counts as Azure writes them; no /v1 in endpoint", params: Params{Batch: "azure"}, steps: []step{{}}},
-	{name: "batch-bad-line", text: "results with an empty body, invalid UTF-8 and a line that is no JSON", params: Params{Batch: "bad-line"}, steps: []step{{}}},
-	{name: "batch-cancel-slow", text: "canceling takes 20 s, some items finish meanwhile", params: Params{Batch: "cancel-slow"}, steps: []step{{}}},
-	{name: "batch-create-429", text: "the first create gets 429 with retry-after 1", params: Params{Batch: "create-429"}, steps: []step{{}}},
-	{name: "batch-create-lost", text: "the first create takes effect, its answer is lost (parameter lost)", params: Params{Batch: "create-lost"}, steps: []step{{}}},
-	{name: "batch-doubled", text: "one line of the results comes twice", params: Params{Batch: "doubled"}, steps: []step{{}}},
-	{name: "batch-expired-half", text: "expired with half the items answered", params: Params{Batch: "expired-half"}, steps: []step{{}}},
-	{name: "batch-foreign", text: "the results have a line of an unknown id", params: Params{Batch: "foreign"}, steps: []step{{}}},
-	{name: "batch-missing", text: "the results lack a line", params: Params{Batch: "missing"}, steps: []step{{}}},
-	{name: "batch-mixed", text: "10 % of the items 400, 5 % 429, 5 % 500", params: Params{Batch: "mixed"}, steps: []step{{}}},
-	{name: "batch-ok", text: "batches whose items all succeed", params: Params{Batch: "ok"}, steps: []step{{}}},
-	{name: "batch-poll-429", text: "the first 3 looks get 429 with retry-after 1", params: Params{Batch: "poll-429"}, steps: []step{{}}},
-	{name: "batch-poll-5xx", text: "the first 3 looks get 503", params: Params{Batch: "poll-5xx"}, steps: []step{{}}},
-	{name: "batch-shuffled", text: "results in another order, members too", params: Params{Batch: "shuffled"}, steps: []step{{}}},
-	{name: "batch-slow-list", text: "a new batch is listed only after 5 s", params: Params{Batch: "slow-list"}, steps: []step{{}}},
-	{name: "batch-spend-cap", text: "a batch can't be created: spend cap", params: Params{Batch: "spend-cap"}, steps: []step{{}}},
-	{name: "batch-stuck-finalizing", text: "a batch that is finalizing for ever", params: Params{Batch: "stuck-finalizing"}, steps: []step{{}}},
-	{name: "batch-stuck-pending", text: "a batch that runs for ever", params: Params{Batch: "stuck-pending"}, steps: []step{{}}},
-	{name: "batch-stuck-validating", text: "a batch that is validated for ever", params: Params{Batch: "stuck-validating"}, steps: []step{{}}},
-	{name: "batch-token-limit", text: "the validation fails while open batches have more than 1000 tokens (parameter token-limit)", params: Params{Batch: "token-limit", TokenLimit: 1000}, steps: []step{{}}},
-	{name: "batch-torn", text: "the first download ends in the middle of a line", params: Params{Batch: "torn"}, steps: []step{{}}},
-	{name: "batch-upload-503", text: "the first two uploads get 503", params: Params{Batch: "upload-503"}, steps: []step{{}}},
-	{name: "batch-validating-fails", text: "the validation fails with line 17", params: Params{Batch: "validating-fails"}, steps: []step{{}}},
-	{name: "big413", text: "always 413 request_too_large", steps: []step{{act: refuse, fault: fault413}}},
-	{name: "cap429", text: "always 429 whose message alone says that usage limits are reached", steps: []step{{act: refuse, fault: faultCap}}},
-	{name: "drip", text: "200 whose body comes in 5 parts, 0.6 s apart", params: Params{Latency: None, Parts: 5, Gap: 600 * time.Millisecond}, steps: []step{{}}},
-	{name: "drop", text: "reads the request, closes the connection without an answer", steps: []step{{act: drop}}},
-	{name: "limit3", text: "more than 3 in flight: 429 with retry-after 1, else ok after 0.5 s", params: Params{Latency: 500 * time.Millisecond, Cap: 3, CapRetryAfter: time.Second}, steps: []step{{}}},
-	{name: "no-batch", text: "no Batch API: 404", params: Params{Batch: "none"}, steps: []step{{}}},
-	{name: "ok", text: "200 after 50 ms", steps: []step{{}}},
-	{name: "over2", text: "as 529-twice", steps: []step{{act: refuse, fault: fault529}, {act: refuse, fault: fault529}, {}}},
-	{name: "over529", text: "always 529 overloaded_error", steps: []step{{act: refuse, fault: fault529}}},
-	{name: "rate2", text: "first two 429 with retry-after 2, then ok", steps: []step{{refuse, faultRate, retryAfter, "2"}, {refuse, faultRate, retryAfter, "2"}, {}}},
-	{name: "rate429", text: "always 429 with retry-after 1", steps: []step{{refuse, faultRate, retryAfter, "1"}}},
-	{name: "slow", text: "200 after 5 s", params: Params{Latency: 5 * time.Second}, steps: []step{{}}},
-	{name: "spend-cap", text: "always 429 enforced_spend_limit_reached (OpenAI: insufficient_quota), no header", steps: []step{{act: refuse, fault: faultSpend}}},
-	{name: "sse_cut", text: "a stream: two parts, then the connection is cut", stream: true, params: Params{Latency: None}, steps: []step{{act: streamCut}}},
-	{name: "sse_eof", text: "a stream: two parts, then a clean end without terminal event", stream: true, params: Params{Latency: None}, steps: []step{{act: streamEOF}}},
-	{name: "sse_error", text: "a stream: two parts, then an overloaded_error event", stream: true, params: Params{Latency: None}, steps: []step{{act: streamErr, fault: fault529}}},
-	{name: "sse_ok", text: "a stream, whole", stream: true, params: Params{Latency: None}, steps: []step{{}}},
-	{name: "unkind", text: "ok, but 5 % 429, 2 % 529, 1 % drop, 1 % cut, seeded", params: Params{Faults: Faults{P429: 5, P529: 2, Drop: 1, Cut: 1}}, steps: []step{{}}},
+// steps are the answers that the parameter steps may name.
+var steps = map[string]step{
+	"ok": {}, "drop": {act: drop}, "cut": {act: cut}, "html": {act: page},
+	"sse-error": {act: streamErr, fault: fault529}, "sse-cut": {act: streamCut}, "sse-eof": {act: streamEOF},
+	"400": {act: refuse, fault: fault400}, "401": {act: refuse, fault: fault401}, "413": {act: refuse, fault: fault413},
+	"429": {act: refuse, fault: faultRate}, "cap": {act: refuse, fault: faultCap}, "spend": {act: refuse, fault: faultSpend},
+	"500": {act: refuse, fault: fault500}, "503": {act: refuse, fault: fault503}, "529": {act: refuse, fault: fault529},
 }
 
-// at returns the step of the nth request, counted from 1.
-func (s *script) at(nth int) step { return s.steps[min(nth, len(s.steps))-1] }
+// parseStep reads a step: its name, and after a slash what goes with it: seconds or milliseconds of a retry-after (429/2,
+// 429/300ms), true or false of x-should-retry (500/false).
+func parseStep(text string) (step, bool) {
+	name, hint, _ := strings.Cut(text, "/")
+	st, ok := steps[name]
+	switch {
+	case hint == "":
+	case hint == "true" || hint == "false":
+		st.name, st.value = shouldRetry, hint
+	default:
+		st.name, st.value = retryAfter, hint
+		if ms, found := strings.CutSuffix(hint, "ms"); found {
+			st.name, st.value = retryAfterMS, ms
+		}
+		ok = ok && strings.Trim(st.value, "0123456789") == ""
+	}
+	return st, ok
+}
+
+// allowedSteps reports whether a value of the parameter steps is good.
+func allowedSteps(value string) bool {
+	for text := range strings.SplitSeq(value, ",") {
+		if _, ok := parseStep(text); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// step returns the step of the nth request, counted from 1; all after the last get the last.
+func (p *Params) step(nth int) step {
+	if p.Steps == "" {
+		return step{}
+	}
+	all := strings.Split(p.Steps, ",")
+	st, _ := parseStep(all[min(nth, len(all))-1])
+	return st
+}
+
+// script is a scenario: a query string over the parameters, under a name.
+type script struct{ name, query, text string }
+
+// scripts is the table of all scenarios, sorted by name.
+var scripts = []script{
+	{"400", "steps=400", "always 400 invalid_request_error"},
+	{"400-force-retry", "steps=400/true,ok", "first 400 with x-should-retry true, then ok"},
+	{"429-always", "steps=429", "always 429, no header"},
+	{"429-retry-after-120", "steps=429/120,ok", "first 429 with retry-after 120, then ok"},
+	{"429-retry-after-2", "steps=429/2,ok", "first 429 with retry-after 2, then ok"},
+	{"429-retry-after-ms", "steps=429/300ms,ok", "first 429 with retry-after-ms 300, then ok"},
+	{"500-no-retry", "steps=500/false", "always 500 with x-should-retry false"},
+	{"529-twice", "steps=529,529,ok", "first two 529 overloaded_error, then ok"},
+	{"auth401", "steps=401", "always 401 authentication_error"},
+	{"bad400", "steps=400", "as 400"},
+	{"batch-404", "batch=404", "a batch is not found for the first 3 looks, its results twice"},
+	{"batch-all-failed", "batch=all-failed", "all items fail: no output file"},
+	{"batch-azure", "batch=azure", "states, times and counts as Azure writes them; no /v1 in endpoint"},
+	{"batch-bad-line", "batch=bad-line", "results with an empty body, invalid UTF-8 and a line that is no JSON"},
+	{"batch-cancel-slow", "batch=cancel-slow", "canceling takes 20 s, some items finish meanwhile"},
+	{"batch-create-429", "batch=create-429", "the first create gets 429 with retry-after 1"},
+	{"batch-create-lost", "batch=create-lost&lost=cut", "the first create takes effect, its answer is lost; =500 or =delay after the name: in another way"},
+	{"batch-doubled", "batch=doubled", "one line of the results comes twice"},
+	{"batch-expired-half", "batch=expired-half", "expired with half the items answered"},
+	{"batch-foreign", "batch=foreign", "the results have a line of an unknown id"},
+	{"batch-missing", "batch=missing", "the results lack a line"},
+	{"batch-mixed", "batch=mixed", "10 % of the items 400, 5 % 429, 5 % 500"},
+	{"batch-ok", "batch=ok", "batches whose items all succeed"},
+	{"batch-poll-429", "batch=poll-429", "the first 3 looks get 429 with retry-after 1"},
+	{"batch-poll-5xx", "batch=poll-5xx", "the first 3 looks get 503"},
+	{"batch-shuffled", "batch=shuffled", "results in another order, members too"},
+	{"batch-slow-list", "batch=slow-list", "a new batch is listed only after 5 s"},
+	{"batch-spend-cap", "batch=spend-cap", "a batch can't be created: spend cap"},
+	{"batch-stuck-finalizing", "batch=stuck-finalizing", "a batch that is finalizing for ever"},
+	{"batch-stuck-pending", "batch=stuck-pending", "a batch that runs for ever"},
+	{"batch-stuck-validating", "batch=stuck-validating", "a batch that is validated for ever"},
+	{"batch-token-limit", "batch=token-limit&token-limit=1000", "the validation fails while open batches have more than 1000 tokens; =N after the name: N"},
+	{"batch-torn", "batch=torn", "the first download ends in the middle of a line"},
+	{"batch-upload-503", "batch=upload-503", "the first two uploads get 503"},
+	{"batch-validating-fails", "batch=validating-fails", "the validation fails with line 17"},
+	{"big413", "steps=413", "always 413 request_too_large"},
+	{"cap429", "steps=cap", "always 429 whose message alone says that usage limits are reached"},
+	{"drip", "latency=0&parts=5&gap=600ms", "200 whose body comes in 5 parts, 0.6 s apart"},
+	{"drop", "steps=drop", "reads the request, closes the connection without an answer"},
+	{"limit3", "latency=500ms&cap-retry-after=1s&cap=3", "more than 3 in flight: 429 with retry-after 1, else ok after 0.5 s"},
+	{"no-batch", "batch=none", "no Batch API: 404"},
+	{"ok", "", "200 after 50 ms"},
+	{"over2", "steps=529,529,ok", "as 529-twice"},
+	{"over529", "steps=529", "always 529 overloaded_error"},
+	{"rate2", "steps=429/2,429/2,ok", "first two 429 with retry-after 2, then ok"},
+	{"rate429", "steps=429/1", "always 429 with retry-after 1"},
+	{"slow", "latency=5s", "200 after 5 s"},
+	{"spend-cap", "steps=spend", "always 429 enforced_spend_limit_reached (OpenAI: insufficient_quota), no header"},
+	{"sse_cut", "stream=yes&latency=0&steps=sse-cut", "a stream: two parts, then the connection is cut"},
+	{"sse_eof", "stream=yes&latency=0&steps=sse-eof", "a stream: two parts, then a clean end without terminal event"},
+	{"sse_error", "stream=yes&latency=0&steps=sse-error", "a stream: two parts, then an overloaded_error event"},
+	{"sse_ok", "stream=yes&latency=0", "a stream, whole"},
+	{"unkind", "p429=5&p529=2&drop=1&cut=1", "ok, but 5 % 429, 2 % 529, 1 % drop, 1 % cut, seeded"},
+}
+
+// scriptOf returns the scenario of a name; nil: there is none.
+func scriptOf(name string) *script {
+	for i := range scripts {
+		if scripts[i].name == name {
+			return &scripts[i]
+		}
+	}
+	return nil
+}
 
 // Scenario is a scenario's name and what it does, in a line.
 type Scenario struct{ Name, Text string }
@@ -114,13 +163,28 @@ func Scenarios() []Scenario {
 	return all
 }
 
-// faultScenario is the answer to a scenario that there is not: what was asked for and what there is.
-func faultScenario(name string) fault {
-	names := make([]string, len(scripts))
-	for i := range scripts {
-		names[i] = scripts[i].name
+// ParseScenario returns the parameters of a scenario. NAME=VALUE gives its last parameter another value, as in
+// batch-token-limit=500. An unknown name's error lists the known ones.
+func ParseScenario(name string) (Params, error) {
+	name, value, other := strings.Cut(name, "=")
+	s := scriptOf(name)
+	if s == nil {
+		names := make([]string, len(scripts))
+		for i := range scripts {
+			names[i] = scripts[i].name
+		}
+		return Params{}, fmt.Errorf("unknown scenario %s; known are %s", prefix(name, 80), strings.Join(names, ", "))
 	}
-	m := "unknown scenario " + prefix(name, 80) + "; known are " + strings.Join(names, ", ")
-	return fault{404, errorBody{typ: "not_found_error", message: m},
-		errorBody{typ: "invalid_request_error", code: "unknown_scenario", message: m}}
+	p, err := Params{}.with(s.query)
+	if err == nil && other {
+		last, _, _ := strings.Cut(s.query[strings.LastIndex(s.query, "&")+1:], "=")
+		err = p.Set(last, value)
+	}
+	return p, err
+}
+
+// faultScenario is the answer to a scenario that there is not.
+func faultScenario(err error) fault {
+	return fault{404, errorBody{typ: "not_found_error", message: err.Error()},
+		errorBody{typ: "invalid_request_error", code: "unknown_scenario", message: err.Error()}}
 }
