@@ -275,12 +275,13 @@ func (e *Engine) cancel(ctx context.Context, p *part) {
 		return
 	}
 	got := e.http.call(ctx, *r, nil)
-	if got.err != nil && (passes(got.err) || got.err.Status == 0) {
+	if got.err != nil && (got.err.Status == 0 || got.err.Status == http.StatusTooManyRequests || got.err.Status >= 500) {
 		p.failed(now, e.c.Poll, longestBackoff, got.hint)
 		return
 	}
-	p.asked, p.interval = now, 0 // one that has ended meanwhile says so at the next look
-	p.due = now.Add(max(e.caps.Floor, min(e.c.Poll, 5*time.Second)))
+	if e.record(record{Type: "asked", Part: p.number, At: &now}) { // one that has ended meanwhile says so at the next look
+		p.asked, p.interval, p.due = now, 0, now.Add(e.caps.Floor)
+	}
 }
 
 // prove sees by a batch's first result whether it is ours.

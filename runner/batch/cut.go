@@ -78,6 +78,9 @@ func (c *cutter) take() (*cut, error) {
 		if it.Bad != nil || !c.e.wants(it.Key) {
 			continue
 		}
+		if c.e.c.Limit > 0 && c.e.sent >= c.e.c.Limit {
+			return c.flush()
+		}
 		call, err := c.e.c.Encode(it)
 		if err != nil {
 			return nil, err
@@ -164,6 +167,7 @@ func (c *cutter) add(it *input.Item, call *provider.Call) (*cut, error) {
 		return nil, fmt.Errorf("writing a batch's input: %w", err)
 	}
 	k.members = append(k.members, m)
+	e.sent++
 	k.size += int64(len(line))
 	k.tokens += tokens
 	k.reserve += price

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -60,6 +61,7 @@ type Config struct {
 	Then      string
 	MaxErrors int // of an item, with Then "batch"; 0: no bound
 
+	Limit int           // most items that are sent; 0: all
 	Size  int           // most requests a batch
 	Queue int64         // most tokens of a model's open batches; 0: learned
 	Open  int           // most open batches
@@ -102,18 +104,6 @@ type Ended struct {
 	Cost float64       `json:"cost,omitempty"`
 }
 
-// View is a batch as the progress line shows it.
-type View struct {
-	Part    int       `json:"part"`
-	ID      string    `json:"batch_id,omitempty"`
-	Model   string    `json:"model,omitempty"`
-	State   string    `json:"state"`
-	N       int       `json:"n"`
-	Since   time.Time `json:"since,omitzero"`
-	Expires time.Time `json:"expires,omitzero"`
-	Stuck   string    `json:"stuck,omitempty"`
-}
-
 // mark is what the engine knows of an item's place in this run.
 type mark uint8
 
@@ -132,6 +122,7 @@ type Engine struct {
 	j     *journal
 	parts []*part
 	last  int // number of a part
+	sent  int // items put into parts
 
 	seed    maphash.Seed
 	marks   map[uint64]mark
@@ -178,6 +169,7 @@ func Open(c Config) (*Engine, error) {
 			return nil, err
 		}
 	}
+	e.last = e.j.head.Last
 	for _, p := range e.parts {
 		members, err := e.j.members(p)
 		if err != nil {
@@ -186,7 +178,6 @@ func Open(c Config) (*Engine, error) {
 		for i := range members {
 			e.marks[e.hash(members[i].key())] = inBatch
 		}
-		e.last = max(e.last, p.number)
 		if e.c.Spend != nil && !e.c.Spend.Reserve(p.reserve) {
 			p.reserve = 0 // it is bought already, and is counted when it ends
 		}
@@ -257,23 +248,14 @@ func (e *Engine) In(key string) bool { return e.marks[e.hash(key)] == inBatch }
 // Finished says that an item got its final row in this run.
 func (e *Engine) Finished(key string) bool { return e.marks[e.hash(key)] == isDone }
 
-// Carried is the row that this run has left for an item to go on from; nil if none.
-func (e *Engine) Carried(key string) *output.Result { return e.carry[e.hash(key)] }
+// Carried are the rows of this run that a later attempt of their items goes on from.
+func (e *Engine) Carried() (rows []*output.Result) { return slices.Collect(maps.Values(e.carry)) }
 
-// Note takes in the row of an item that was run live.
-func (e *Engine) Note(r *output.Result) {
-	h := e.hash(r.Key)
-	delete(e.carry, h)
-	if r.Status == output.OK || r.Status == output.Failed {
-		e.marks[h] = isDone
-	} else {
-		e.marks[h] = isLive
-		e.carry[h] = withHistory(r)
-	}
+// Wants says that an item is neither done nor in a batch, and may be sent.
+func (e *Engine) Wants(key string) bool {
+	m := e.marks[e.hash(key)]
+	return m != inBatch && m != isDone && !e.c.Done(key)
 }
-
-// wants says that an item is to go into a batch.
-func (e *Engine) wants(key string) bool { return e.marks[e.hash(key)] == 0 && !e.c.Done(key) }
 
 // Check says why a call can't be part of a batch; nil if it can.
 func (e *Engine) Check(c *provider.Call) error {
@@ -314,6 +296,7 @@ func (e *Engine) start() error {
 
 // Close ends the engine: the journal keeps what is open, and is gone where nothing is.
 func (e *Engine) Close() error {
+	e.j.head.Last = e.last
 	for _, r := range e.guard.end() {
 		e.write(r)
 	}
@@ -328,35 +311,6 @@ func (e *Engine) Close() error {
 		}
 	}
 	return e.j.close(held)
-}
-
-// Views are the batches that are open. It may be called from anywhere.
-func (e *Engine) Views() []View {
-	if v := e.views.Load(); v != nil {
-		return *v
-	}
-	return nil
-}
-
-func (e *Engine) show() {
-	now := time.Now()
-	views := make([]View, 0, len(e.parts))
-	for _, p := range e.parts {
-		v := View{Part: p.number, ID: p.id, Model: p.model, State: p.status, N: p.n, Since: p.at, Expires: p.expires, Stuck: p.stuck(now)}
-		switch {
-		case p.phase <= uploaded:
-			v.State = "uploading"
-		case p.phase == creating:
-			v.State = "looked for at the provider"
-		case v.State == "":
-			v.State = "sent"
-		}
-		if p.unproven {
-			v.State += " (not yet known to be ours)"
-		}
-		views = append(views, v)
-	}
-	e.views.Store(&views)
 }
 
 func (e *Engine) report() Report {

@@ -36,6 +36,8 @@ type Head struct {
 	Base     string    `json:"base"`
 	Key      string    `json:"key"` // fingerprint of base URL and key
 	Created  time.Time `json:"created"`
+	// Last is the highest number that a part has had: none is used again.
+	Last int `json:"last,omitempty"`
 }
 
 // record is any later line.
@@ -115,7 +117,8 @@ type journal struct {
 	file *os.File // nil until there is something to write
 	size int64
 	head Head
-	line []int64 // by part: the offset of its part line
+	// readOnly: another run may be writing.
+	readOnly bool
 }
 
 // openJournal reads a journal and returns the parts that are open. One that does
@@ -136,6 +139,25 @@ func openJournal(path string) (*journal, []*part, error) {
 		return nil, nil, err
 	}
 	return j, parts, nil
+}
+
+// Read returns what a journal says of the batches that are open; a nil Head where
+// there is none. It changes nothing.
+func Read(path string) (*Head, []View, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	j := &journal{path: path, file: f, readOnly: true}
+	parts, err := j.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &j.head, viewsOf(parts, time.Now()), nil
 }
 
 // load reads all lines. A last line without its end was being written when the
@@ -172,6 +194,7 @@ func (j *journal) load() ([]*part, error) {
 			return nil, j.broken(n, fmt.Sprintf("part %d stands twice: these are the journals of two runs in one file", rec.Part))
 		case rec.Type == "part":
 			p = &part{number: rec.Part, line: at}
+			j.head.Last = max(j.head.Last, rec.Part)
 			byNumber[rec.Part] = p
 			order = append(order, p)
 		case p == nil:
@@ -179,8 +202,10 @@ func (j *journal) load() ([]*part, error) {
 		}
 		p.replay(&rec)
 	}
-	if err := j.file.Truncate(j.size); err != nil {
-		return nil, err
+	if !j.readOnly {
+		if err := j.file.Truncate(j.size); err != nil {
+			return nil, err
+		}
 	}
 	var open []*part
 	for _, p := range order {
@@ -283,6 +308,12 @@ func (j *journal) copyLines(to *os.File, keep map[int]bool) error {
 		}
 		if err := json.Unmarshal(bytes.TrimSpace(line), &rec); err != nil {
 			return err
+		}
+		if rec.Type == "head" {
+			if line, err = json.Marshal(j.head); err != nil {
+				return err
+			}
+			line = append(line, '\n')
 		}
 		if rec.Type == "head" || keep[rec.Part] {
 			_, _ = w.Write(line) // Flush tells

@@ -83,6 +83,10 @@ func (p *part) replay(r *record) {
 		}
 	case "cancel":
 		p.cancel, p.byUser = true, r.State == "user"
+	case "asked":
+		if r.At != nil {
+			p.asked = *r.At
+		}
 	case "end":
 		p.phase = over
 	}

@@ -94,7 +94,7 @@ func newApp(e *env) *cli.App {
 		ErrWriter:   e.stderr,
 		Reader:      e.stdin,
 		Commands: []*cli.Command{
-			runCommand(e), planCommand(e), reportCommand(e), showCommand(e), exportCommand(e), providersCommand(e), mergeCommand(e),
+			runCommand(e), planCommand(e), batchCommand(e), reportCommand(e), showCommand(e), exportCommand(e), providersCommand(e), mergeCommand(e),
 			mockCommand(e), fleetCommand(e), schemaCommand(e), completionCommand(e), manCommand(e),
 		},
 		Flags:                     []cli.Flag{helpFlag(), &cli.BoolFlag{Name: "version", Usage: "print the version"}},

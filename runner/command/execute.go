@@ -40,6 +40,8 @@ type execution struct {
 	stats *report.Stats
 	// badBefore counts items run again whose row was failed or gave_up.
 	badBefore int
+	// inBatches says what goes on at the provider when the run ends, "" if nothing.
+	inBatches string
 }
 
 // execute runs what the check found and returns how it ended.

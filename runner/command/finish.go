@@ -144,7 +144,9 @@ func (x *execution) sentence(end ending) *failure {
 		f.hint("%s", cmp.Or(x.clean(end.rep.Hint), x.goOn()))
 	case exitBudget:
 		f.msg = "the run's time ended first" + left
-		f.hint("%s", x.goOn())
+		if f.hint("%s", x.goOn()); x.inBatches != "" {
+			f = failf(code, "%s", x.inBatches)
+		}
 	case exitUsage:
 		f.msg = x.clean(end.rep.Message)
 		if end.rep.Hint != "" {
@@ -152,7 +154,9 @@ func (x *execution) sentence(end ending) *failure {
 		}
 	default:
 		f.msg = "interrupted" + left
-		f.hint("%s", x.goOn())
+		if f.hint("%s", x.goOn()); x.inBatches != "" {
+			f.hint("%s", x.inBatches)
+		}
 	}
 	return f
 }

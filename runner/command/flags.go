@@ -71,6 +71,8 @@ type options struct {
 	logFormat                         string
 	priceCacheRead, priceCacheWrite   float64
 
+	batchOptions
+
 	// prices are those of the settings file, by model.
 	prices map[string]runner.Price
 	// from says where each setting came from, by flag name.
@@ -82,7 +84,7 @@ type options struct {
 // runFlags are the flags of run in the order of its help; those that only --help-all
 // shows are hidden.
 func runFlags(o *options) []cli.Flag {
-	return slices.Concat(fileFlags(o), apiFlags(o), paceFlags(o), otherFlags(o))
+	return slices.Concat(fileFlags(o), apiFlags(o), paceFlags(o), batchFlags(o), otherFlags(o))
 }
 
 // fileFlags are about input and output.

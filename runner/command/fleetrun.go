@@ -65,6 +65,9 @@ func withoutFlag(flags []cli.Flag, name string) []cli.Flag {
 
 // fleetRun is runPrompts with the requests made by workers.
 func fleetRun(e *env, o *options, f *fleetOptions, prompts string) error {
+	if o.batch {
+		return usagef("--batch is not for a fleet: the provider does the work").hint("llmbatch run --batch does it from one machine")
+	}
 	s, err := newSession(e, o, prompts)
 	if err != nil {
 		return err

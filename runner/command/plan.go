@@ -326,6 +326,11 @@ func planPrompts(e *env, o *options, prompts string, asJSON bool) error {
 	}
 	var b bytes.Buffer
 	p.write(&b)
+	if o.batch {
+		if err := s.planBatches(&b, p); err != nil {
+			return err
+		}
+	}
 	if end, err := runEnd(o, e.start, e.now()); err != nil {
 		return err
 	} else if !end.IsZero() {

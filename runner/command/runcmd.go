@@ -65,7 +65,13 @@ func runPrompts(e *env, o *options, prompts string) error {
 	if !o.quiet {
 		s.announce()
 	}
-	x, rep, err := s.execute(ctx, stop)
+	execute := s.execute
+	if o.batch {
+		execute = s.executeBatch
+	} else if err := s.noOpenBatches(); err != nil {
+		return s.abandon(ctx, stop, err)
+	}
+	x, rep, err := execute(ctx, stop)
 	if err != nil {
 		return s.abandon(ctx, stop, err)
 	}

@@ -345,6 +345,7 @@ func choices(o *options) []choice {
 		{"continue-style", o.continueStyle, []string{"user", "prefill"}},
 		{"on-changed", o.onChanged, []string{"error", "rerun"}},
 		{"log-format", o.logFormat, []string{"text", "json"}},
+		{"then", o.then, []string{"batch", "live", "stop"}},
 	}
 }
 
@@ -389,6 +390,9 @@ func checkTogether(o *options) error {
 		return usagef("%s needs a results file", label(o, "fresh"))
 	case o.typed("start-concurrency") && o.startConcurrency > o.concurrency:
 		return usagef("%s: %d is above --concurrency %d", label(o, "start-concurrency"), o.startConcurrency, o.concurrency)
+	}
+	if err := checkBatch(o); err != nil {
+		return err
 	}
 	if o.pricesFile != "" {
 		return nil // read later
