@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,8 @@ type accused struct {
 	item  *item
 	err   *provider.Error
 	begun time.Time // when its request began
+	// decided: the item has its row, and counts only as one of several in a row.
+	decided bool
 }
 
 // weighs says that an answer is weighed. A refused key, money and a quota hold for
@@ -81,6 +84,9 @@ func (w *weighing) answered(i *item, begun time.Time) (failed []*accused) {
 		held := s.held
 		s.held = nil
 		for _, a := range held {
+			if a.decided {
+				continue
+			}
 			if a.begun.Before(begun) {
 				failed = append(failed, a)
 			} else {
@@ -92,13 +98,20 @@ func (w *weighing) answered(i *item, begun time.Time) (failed []*accused) {
 }
 
 // accuse takes an answer in and tells what becomes of those that wait: true means
-// that it holds for all of them.
-func (w *weighing) accuse(i *item, x *exchange) (due []*accused, holds bool) {
+// that it holds for all of them. With now nobody waits, as in a fleet's worker, where
+// a row that is held back keeps a place from others: an item has failed at once where
+// the road has answered, and else it holds.
+func (w *weighing) accuse(i *item, x *exchange, now bool) (due []*accused, holds bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e := x.err
 	s := w.scales(roadOf(i, e.Scope))
-	s.held = append(s.held, &accused{i, e, x.started})
+	a := &accused{item: i, err: e, begun: x.started}
+	s.held = append(s.held, a)
+	if now && len(s.held) < convincing && !s.convicted {
+		a.decided = true
+		return []*accused{a}, !s.answered
+	}
 	if e.Scope == provider.WholeLane && e.Class == provider.Rejected && !s.answered || s.convicted || len(s.held) >= convincing {
 		due, s.held, s.convicted = s.held, nil, true
 		return due, true
@@ -112,6 +125,7 @@ func (w *weighing) rest() (failed, held []*accused) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.roads {
+		s.held = slices.DeleteFunc(s.held, func(a *accused) bool { return a.decided })
 		if s.answered {
 			failed = append(failed, s.held...)
 		} else {
@@ -124,8 +138,11 @@ func (w *weighing) rest() (failed, held []*accused) {
 
 // weigh decides what an answer that would end the run or close the lane does.
 func (r *Runner) weigh(i *item, x *exchange) {
-	if due, holds := r.weighing.accuse(i, x); holds {
+	due, holds := r.weighing.accuse(i, x, r.c.Defer != nil)
+	if holds {
 		r.convict(due)
+	} else {
+		r.acquit(due)
 	}
 }
 
@@ -136,6 +153,9 @@ func (r *Runner) convict(due []*accused) {
 			r.closeLane(a.item.lane, a.err, laneMessage(a.item.lane, a.err), false)
 		} else {
 			r.abort(a.err)
+		}
+		if a.decided && len(due) > 1 {
+			continue // it has its row
 		}
 		a.item.finish(r.ending.openStatus(), a.err, "lane_closed")
 	}
