@@ -274,7 +274,7 @@ func (c *call) createOpenAI() {
 		c.fail(invalid(400, "Invalid input_file_id: no such file "+prefix(q.File, 80)))
 	case q.Window != "24h":
 		c.fail(invalid(400, "Invalid completion_window: it must be 24h"))
-	case api == unknownOpenAI || api == messages || strings.HasPrefix(q.Endpoint, "/v1/") == azure:
+	case api == unknownOpenAI || api.anthropic() || strings.HasPrefix(q.Endpoint, "/v1/") == azure:
 		c.fail(invalid(400, "Invalid endpoint "+prefix(q.Endpoint, 80)))
 	default:
 		b := &batch{fileID: f.id, endpoint: q.Endpoint, metadata: q.Metadata, items: f.items, tokens: f.bytes / 4, invalid: f.invalid}

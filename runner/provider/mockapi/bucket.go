@@ -163,7 +163,7 @@ func (s *Server) settle(c *call) {
 // rateHeaders writes the buckets as the vendor does: Anthropic's reset is a time, its tokens are rounded to thousands,
 // and it tells input and output apart; OpenAI's reset is a duration, and it knows requests and tokens only.
 func (c *call) rateHeaders(b *buckets, now time.Time) {
-	if c.p.NoHeaders {
+	if c.p.NoHeaders || c.api == gemini {
 		return
 	}
 	h := c.w.Header()

@@ -1,5 +1,5 @@
-// Package mockapi is an LLM API that misbehaves on request: one http.Handler that speaks Anthropic Messages and OpenAI
-// Chat Completions, Responses and Embeddings, and plays a scenario that the caller names.
+// Package mockapi is an LLM API that misbehaves on request: one http.Handler that speaks Anthropic Messages (and its
+// count_tokens), Gemini's generateContent and OpenAI Chat Completions, Responses and Embeddings, and plays a scenario that the caller names.
 //
 // Policy: it answers as the real APIs do on the wire (status, headers, error bodies, events), and it is strict where
 // they are strict (method, JSON, required members, size), so that a client which passes here is not passing by luck. It
@@ -150,7 +150,7 @@ func (s *Server) route(r *http.Request) (name, path string) {
 	path = r.URL.Path
 	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
-	case "v1", "messages", "chat", "responses", "embeddings", "completions", "moderations", "files", "batches", "":
+	case "v1", "v1beta", "messages", "chat", "responses", "embeddings", "completions", "moderations", "files", "batches", "":
 		return cmp.Or(r.Header.Get("X-Scenario"), s.config.Scenario), path
 	}
 	return first, "/" + rest

@@ -56,13 +56,16 @@ type Params struct {
 	TokenLimit int           `key:"token-limit" text:"tokens that open batches may have"`
 	Lost       string        `key:"lost" of:"cut,500,delay" text:"how batch-create-lost loses the answer: cut, 500, delay"`
 
-	Seed   uint64 `key:"seed" text:"seed of latencies and faults"`
-	Echo   bool   `key:"echo" text:"yes: answer with the prompt"`
-	Size   int    `key:"size" text:"length of the answer's text in bytes"`
-	Stop   string `key:"stop" text:"stop reason"`
-	In     int    `key:"in" text:"input tokens of a request (5)"`
-	Out    int    `key:"out" text:"output tokens of a request (1)"`
-	Stream bool   `key:"stream" text:"yes: the answer is a stream, asked for or not"`
+	Seed uint64 `key:"seed" text:"seed of latencies and faults"`
+	Echo bool   `key:"echo" text:"yes: answer with the prompt"`
+	Size int    `key:"size" text:"length of the answer's text in bytes"`
+	Stop string `key:"stop" text:"stop reason"`
+	In   int    `key:"in" text:"input tokens of a request (5)"`
+	Out  int    `key:"out" text:"output tokens of a request (1)"`
+	// Thoughts and Block concern Gemini's own API.
+	Thoughts int    `key:"thoughts" text:"thought tokens that Gemini reports"`
+	Block    string `key:"block" text:"why Gemini blocks the prompt (SAFETY)"`
+	Stream   bool   `key:"stream" text:"yes: the answer is a stream, asked for or not"`
 	// Parts of 0 are 2.
 	Parts int           `key:"parts" text:"pieces of a stream, and with a gap of a plain body (2)"`
 	Gap   time.Duration `key:"gap" text:"time between two pieces"`
@@ -142,7 +145,7 @@ func (p Params) with(query string) (Params, error) {
 }
 
 // passed are the keys of a query that belong to the APIs.
-var passed = []string{"api-version", "beta", "limit", "after", "after_id", "before_id", "purpose", "order"}
+var passed = []string{"api-version", "beta", "limit", "after", "after_id", "before_id", "purpose", "order", "alt", "key"}
 
 // take sets what a query names.
 func (p *Params) take(v url.Values) error {

@@ -3,6 +3,7 @@ package mockapi
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,7 +14,11 @@ func (p *Params) out() int { return cmp.Or(p.Out, 1) }
 
 // fail answers with a fault.
 func (c *call) fail(f fault) {
-	c.write(f.status, "application/json", f.body(c.api), "error")
+	body := f.body(c.api)
+	if c.api == gemini {
+		body = f.gemini(c.retryInfo())
+	}
+	c.write(f.status, "application/json", body, "error")
 }
 
 // header writes status and headers. n is the body's length, -1 when it is not known.
@@ -96,6 +101,9 @@ func (a act) plain() act {
 
 // streams reports whether the answer is a stream.
 func (c *call) streams() bool {
+	if c.api == gemini {
+		return c.req.stream && c.r.URL.Query().Get("alt") == "sse"
+	}
 	return (c.req.stream || c.p.Stream) && (c.api == messages || c.api == chat || c.api == responses)
 }
 
@@ -161,6 +169,13 @@ func (c *call) body() []byte {
 		return append(c.messageUsage(append(b, `,"stop_sequence":null,"usage":`...)), '}')
 	case responses:
 		return c.response(b, c.text(), true)
+	case countTokens:
+		return append(strconv.AppendInt(append(b, `{"input_tokens":`...), int64(c.entry.Bytes/4), 10), '}')
+	case gemini:
+		if b = c.gemini(c.text(), true); c.req.stream {
+			b = slices.Concat([]byte("["), b, []byte("]")) // as it is without alt=sse
+		}
+		return b
 	case embeddings:
 		return c.embeddings(b)
 	case moderations:

@@ -26,10 +26,12 @@ const (
 	embeddings
 	completions
 	moderations
+	gemini
+	countTokens
 )
 
 // anthropic reports whether the API's errors have Anthropic's shape.
-func (a api) anthropic() bool { return a == messages || a == unknownAnthropic }
+func (a api) anthropic() bool { return a == messages || a == countTokens || a == unknownAnthropic }
 
 // apiOf maps a path without its scenario to the API.
 func apiOf(path string, h http.Header) api {
@@ -47,6 +49,12 @@ func apiOf(path string, h http.Header) api {
 	case "/v1/moderations":
 		return moderations
 	}
+	if path == "/v1/messages/count_tokens" {
+		return countTokens
+	}
+	if _, _, ok := geminiPath(path); ok {
+		return gemini
+	}
 	if h.Get("Anthropic-Version") != "" || strings.Contains(path, "messages") {
 		return unknownAnthropic
 	}
@@ -56,12 +64,14 @@ func apiOf(path string, h http.Header) api {
 // needs names the members without which the API refuses a body.
 func (a api) needs() []string {
 	switch a {
-	case messages, chat:
+	case messages, chat, countTokens:
 		return []string{"model", "messages"}
 	case responses, embeddings:
 		return []string{"model", "input"}
 	case completions:
 		return []string{"model", "prompt"}
+	case gemini:
+		return []string{"contents"}
 	}
 	return []string{"input"}
 }
@@ -103,6 +113,13 @@ func (s *Server) check(c *call) (fault, bool) {
 		return fault401, false
 	}
 	c.req, err = s.parse(body, c.api, c.p.Echo)
+	switch c.api {
+	case gemini:
+		_, path := s.route(c.r)
+		c.req.model, c.req.stream, _ = geminiPath(path)
+	case countTokens:
+		c.req.hash = 0 // it buys nothing
+	}
 	c.entry.Body, c.entry.Bytes = hex(c.req.hash), len(body)
 	c.entry.Model, c.entry.Prompt = c.req.model, prefix(c.req.prompt, 80)
 	switch {
@@ -188,12 +205,22 @@ func (q *request) member(name string, w *walker, whole bool) (err error) {
 			q.includeUsage = q.includeUsage || name == "include_usage" && w.PeekKind() == 't'
 			return w.SkipValue()
 		})
+	case "generationConfig":
+		if w.PeekKind() != '{' {
+			return w.SkipValue()
+		}
+		return w.object(func(name string) error {
+			if name == "maxOutputTokens" {
+				return q.member("max_output_tokens", w, whole)
+			}
+			return w.SkipValue()
+		})
 	case "max_tokens", "max_completion_tokens", "max_output_tokens":
 		var v jsontext.Value
 		v, err = w.ReadValue()
 		n, _ := strconv.Atoi(string(v)) // what is no whole number reserves nothing
 		q.maxTokens = max(n, 0)
-	case "messages", "input", "prompt":
+	case "messages", "input", "prompt", "contents":
 		var raw []byte
 		raw, q.inputs, err = w.text(5)
 		if q.prompt = unquote(raw); !whole {

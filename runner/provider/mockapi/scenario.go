@@ -125,6 +125,7 @@ var scripts = []script{
 	{"cap429", "steps=cap", "always 429 whose message alone says that usage limits are reached"},
 	{"drip", "latency=0&parts=5&gap=600ms", "200 whose body comes in 5 parts, 0.6 s apart"},
 	{"drop", "steps=drop", "reads the request, closes the connection without an answer"},
+	{"gemini-blocked", "block=SAFETY", "Gemini: an answer without candidates, promptFeedback says SAFETY"},
 	{"limit3", "latency=500ms&cap-retry-after=1s&cap=3", "more than 3 in flight: 429 with retry-after 1, else ok after 0.5 s"},
 	{"no-batch", "batch=none", "no Batch API: 404"},
 	{"ok", "", "200 after 50 ms"},

@@ -94,6 +94,7 @@ func (e *events) open() {
 		}
 		e.event("response.output_item.added", `,"output_index":0,"item":{"type":"message","id":"msg_mock","status":"in_progress","role":"assistant","content":[]}}`)
 		e.event("response.content_part.added", `,"item_id":"msg_mock","output_index":0,"content_index":0,"part":{"type":"output_text","text":"","annotations":[]}}`)
+	case gemini: // begins with its first part
 	default:
 		e.chunk(`{"role":"assistant","content":""}`, "")
 	}
@@ -110,6 +111,8 @@ func (e *events) part(text string) {
 		e.begin("response.output_text.delta")
 		e.b = quote(append(e.b, `,"item_id":"msg_mock","output_index":0,"content_index":0,"delta":`...), text)
 		e.rest(`}`)
+	case gemini:
+		e.event("", string(e.gemini(text, false)))
 	default:
 		e.chunk(string(quote([]byte(`{"content":`), text))+"}", "")
 	}
@@ -143,6 +146,8 @@ func (e *events) close() {
 		e.begin(name)
 		e.b = e.response(append(e.b, `,"response":`...), text, true)
 		e.rest(`}`)
+	case gemini:
+		e.event("", string(e.gemini("", true)))
 	default:
 		e.chunk(`{}`, cmp.Or(e.p.Stop, "stop"))
 		if e.req.includeUsage {
@@ -178,6 +183,8 @@ func (e *events) fault(f fault) {
 	switch e.api {
 	case messages:
 		e.b = append(append(append(e.b, "event: error\ndata: "...), f.body(e.api)...), "\n\n"...)
+	case gemini:
+		e.event("", string(f.gemini(0)))
 	case responses:
 		e.begin("error")
 		e.b = quote(append(e.b, `,"code":`...), cmp.Or(f.openai.code, f.openai.typ))

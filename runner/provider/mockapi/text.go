@@ -49,7 +49,7 @@ func (w *walker) object(f func(name string) error) error {
 }
 
 // text reads a value and returns the last text in it, quoted as it stands in the body: a string itself, of an array the
-// last element's, of an object its content's or text's. Deeper than depth it finds nothing. n is of how many inputs the
+// last element's, of an object its content's, text's or parts'. Deeper than depth it finds nothing. n is of how many inputs the
 // value would consist in an embeddings request: an array of numbers is one, other arrays are as many as their elements.
 func (w *walker) text(depth int) (last []byte, n int, err error) {
 	n = 1
@@ -63,7 +63,7 @@ func (w *walker) text(depth int) (last []byte, n int, err error) {
 		return w.body[end-len(v) : end : end], n, err
 	case '{':
 		err = w.object(func(name string) error {
-			if name != "content" && name != "text" {
+			if name != "content" && name != "text" && name != "parts" {
 				return w.SkipValue()
 			}
 			var err error
