@@ -72,19 +72,15 @@ func (c *call) notFound() fault {
 // body returns the error as the API would send it.
 func (f fault) body(a api) []byte {
 	if a.anthropic() {
-		e := f.anthropic
-		b := quote([]byte(`{"type":"error","error":{"type":`), e.typ)
-		b = quote(append(b, `,"message":`...), e.message)
-		if e.code != "" {
-			b = append(quote(append(b, `,"details":{"error_code":`...), e.code), '}')
+		e := ordered{"type", f.anthropic.typ, "message", f.anthropic.message}
+		if f.anthropic.code != "" {
+			e = append(e, "details", ordered{"error_code", f.anthropic.code})
 		}
-		return append(b, `},"request_id":"req_mock"}`...)
+		return marshal(ordered{"type", "error", "error", e, "request_id", "req_mock"})
 	}
-	e := f.openai
-	b := quote([]byte(`{"error":{"message":`), e.message)
-	b = append(quote(append(b, `,"type":`...), e.typ), `,"param":null,"code":`...)
-	if e.code == "" {
-		return append(b, `null}}`...)
+	var code any
+	if f.openai.code != "" {
+		code = f.openai.code
 	}
-	return append(quote(b, e.code), `}}`...)
+	return marshal(ordered{"error", ordered{"message", f.openai.message, "type", f.openai.typ, "param", nil, "code", code}})
 }

@@ -2,8 +2,9 @@ package mockapi
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -158,119 +159,114 @@ func (c *call) text() string {
 	return t
 }
 
+// ordered is a JSON object as names and values by turns, in the order of the vendors' own answers.
+type ordered []any
+
+// MarshalJSON writes the members in their order.
+func (o ordered) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i := 0; i < len(o); i += 2 {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		v, err := json.Marshal(o[i+1])
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(append(b, '"'), o[i].(string)...), '"', ':')
+		b = append(b, v...)
+	}
+	return append(b, '}'), nil
+}
+
+// marshal writes an answer; names, strings and numbers can always be written.
+func marshal(v any) []byte {
+	b, _ := json.Marshal(v)
+	return b
+}
+
 // body returns a whole answer as the API gives it.
 func (c *call) body() []byte {
-	b := make([]byte, 0, 512)
+	text, finish := c.text(), cmp.Or(c.p.Stop, "stop")
 	switch c.api {
 	case messages:
-		b = c.messageHead(b)
-		b = quote(append(b, `,"content":[{"type":"text","text":`...), c.text())
-		b = quote(append(b, `}],"stop_reason":`...), cmp.Or(c.p.Stop, "end_turn"))
-		return append(c.messageUsage(append(b, `,"stop_sequence":null,"usage":`...)), '}')
+		return marshal(c.message([]ordered{{"type", "text", "text", text}}, cmp.Or(c.p.Stop, "end_turn")))
 	case responses:
-		return c.response(b, c.text(), true)
+		return marshal(c.response(text, true))
 	case countTokens:
-		return append(strconv.AppendInt(append(b, `{"input_tokens":`...), int64(c.entry.Bytes/4), 10), '}')
+		return marshal(ordered{"input_tokens", c.entry.Bytes / 4})
 	case gemini:
-		if b = c.gemini(c.text(), true); c.req.stream {
-			b = slices.Concat([]byte("["), b, []byte("]")) // as it is without alt=sse
+		if b := c.gemini(text, true); !c.req.stream {
+			return b
 		}
-		return b
+		return marshal([]json.RawMessage{c.gemini(text, true)}) // as it is without alt=sse
 	case embeddings:
-		return c.embeddings(b)
+		data := make([]ordered, c.req.inputs)
+		for i := range data {
+			data[i] = ordered{"object", "embedding", "index", i, "embedding", []float64{0.25, -0.5, 0.75}}
+		}
+		return marshal(ordered{"object", "list", "data", data, "model", c.req.model,
+			"usage", ordered{"prompt_tokens", c.p.in(), "total_tokens", c.p.in()}})
 	case moderations:
-		return append(b, `{"id":"modr_mock","model":"mock","results":[{"flagged":false,"categories":{},"category_scores":{}}]}`...)
-	case completions:
-		b = c.chatHead(b, "text_completion")
-		b = quote(append(b, `,"choices":[{"index":0,"text":`...), c.text())
-	default:
-		b = c.chatHead(b, "chat.completion")
-		b = quote(append(b, `,"choices":[{"index":0,"message":{"role":"assistant","content":`...), c.text())
-		b = append(b, `,"refusal":null}`...)
+		return marshal(ordered{"id", "modr_mock", "model", "mock",
+			"results", []ordered{{"flagged", false, "categories", ordered{}, "category_scores", ordered{}}}})
 	}
-	b = quote(append(b, `,"logprobs":null,"finish_reason":`...), cmp.Or(c.p.Stop, "stop"))
-	return append(c.chatUsage(append(b, `}],"usage":`...)), '}')
+	kind, choice := "chat.completion", ordered{"index", 0, "message", ordered{"role", "assistant", "content", text, "refusal", nil}}
+	if c.api == completions {
+		kind, choice = "text_completion", ordered{"index", 0, "text", text}
+	}
+	choice = append(choice, "logprobs", nil, "finish_reason", finish)
+	return marshal(append(c.completion(kind, choice), "usage", c.chatUsage()))
 }
 
-// messageHead begins an Anthropic message with what does not change.
-func (c *call) messageHead(b []byte) []byte {
-	b = strconv.AppendInt(append(b, `{"id":"msg_mock_`...), int64(c.nth), 10)
-	return quote(append(b, `","type":"message","role":"assistant","model":`...), c.req.model)
-}
-
-func (c *call) messageUsage(b []byte) []byte {
-	b = strconv.AppendInt(append(b, `{"input_tokens":`...), int64(c.p.in()), 10)
-	b = append(b, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":`...)
-	b = strconv.AppendInt(b, int64(c.p.out()), 10)
+// message returns an Anthropic message; an empty stop means that it has only begun.
+func (c *call) message(content []ordered, stop string) ordered {
+	var reason any
+	out := 0
+	if stop != "" {
+		reason, out = stop, c.p.out()
+	}
+	usage := ordered{"input_tokens", c.p.in(), "cache_creation_input_tokens", 0, "cache_read_input_tokens", 0, "output_tokens", out}
 	if c.batched {
-		b = append(b, `,"service_tier":"batch"`...)
+		usage = append(usage, "service_tier", "batch")
 	}
-	return append(b, '}')
+	return ordered{"id", fmt.Sprintf("msg_mock_%d", c.nth), "type", "message", "role", "assistant", "model", c.req.model,
+		"content", content, "stop_reason", reason, "stop_sequence", nil, "usage", usage}
 }
 
-// chatHead begins an OpenAI completion or a chunk of one.
-func (c *call) chatHead(b []byte, object string) []byte {
-	b = strconv.AppendInt(append(b, `{"id":"chatcmpl-mock-`...), int64(c.nth), 10)
-	b = append(append(append(b, `","object":"`...), object...), `","created":`...)
-	b = strconv.AppendInt(b, c.entry.Time.Unix(), 10)
-	return quote(append(b, `,"model":`...), c.req.model)
+// completion returns an OpenAI completion or a chunk of one, without usage.
+func (c *call) completion(kind string, choices ...ordered) ordered {
+	return ordered{"id", fmt.Sprintf("chatcmpl-mock-%d", c.nth), "object", kind, "created", c.entry.Time.Unix(), "model", c.req.model, "choices", append([]ordered{}, choices...)}
 }
 
-func (c *call) chatUsage(b []byte) []byte {
-	b = strconv.AppendInt(append(b, `{"prompt_tokens":`...), int64(c.p.in()), 10)
-	b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(c.p.out()), 10)
-	return append(strconv.AppendInt(append(b, `,"total_tokens":`...), int64(c.p.in()+c.p.out()), 10), '}')
+func (c *call) chatUsage() ordered {
+	return ordered{"prompt_tokens", c.p.in(), "completion_tokens", c.p.out(), "total_tokens", c.p.in() + c.p.out()}
 }
 
 // response returns an OpenAI Response, complete with its output when done and in progress without it when not. A stop
 // reason makes it incomplete.
-func (c *call) response(b []byte, text string, done bool) []byte {
-	b = strconv.AppendInt(append(b, `{"id":"resp_mock_`...), int64(c.nth), 10)
-	b = strconv.AppendInt(append(b, `","object":"response","created_at":`...), c.entry.Time.Unix(), 10)
-	status := "in_progress"
+func (c *call) response(text string, done bool) ordered {
+	status, details, output, usage := "in_progress", any(nil), []ordered{}, any(nil)
 	if done {
 		if status = "completed"; c.p.Stop != "" {
-			status = "incomplete"
+			status, details = "incomplete", ordered{"reason", c.p.Stop}
 		}
+		output = []ordered{outputItem(status, outputText(text))}
+		usage = ordered{"input_tokens", c.p.in(), "input_tokens_details", ordered{"cached_tokens", 0}, "output_tokens", c.p.out(),
+			"output_tokens_details", ordered{"reasoning_tokens", 0}, "total_tokens", c.p.in() + c.p.out()}
 	}
-	b = quote(append(b, `,"status":`...), status)
-	b = append(b, `,"error":null,"incomplete_details":`...)
-	if status == "incomplete" {
-		b = append(quote(append(b, `{"reason":`...), c.p.Stop), '}')
-	} else {
-		b = append(b, "null"...)
-	}
-	b = quote(append(b, `,"model":`...), c.req.model)
-	b = append(b, `,"output":[`...)
-	if !done {
-		return append(b, `],"usage":null}`...)
-	}
-	b = append(c.outputItem(b, text, status), `],"usage":`...)
-	b = strconv.AppendInt(append(b, `{"input_tokens":`...), int64(c.p.in()), 10)
-	b = append(b, `,"input_tokens_details":{"cached_tokens":0},"output_tokens":`...)
-	b = strconv.AppendInt(b, int64(c.p.out()), 10)
-	b = append(b, `,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":`...)
-	return append(strconv.AppendInt(b, int64(c.p.in()+c.p.out()), 10), `}}`...)
+	return ordered{"id", fmt.Sprintf("resp_mock_%d", c.nth), "object", "response", "created_at", c.entry.Time.Unix(), "status", status,
+		"error", nil, "incomplete_details", details, "model", c.req.model, "output", output, "usage", usage}
 }
 
-// outputItem is the message in a Response's output.
-func (c *call) outputItem(b []byte, text, status string) []byte {
-	b = quote(append(b, `{"type":"message","id":"msg_mock","status":`...), status)
-	b = quote(append(b, `,"role":"assistant","content":[{"type":"output_text","text":`...), text)
-	return append(b, `,"annotations":[]}]}`...)
+// outputItem is the message in a Response's output, outputText a part of it.
+func outputItem(status string, content ...ordered) ordered {
+	if content == nil {
+		content = []ordered{}
+	}
+	return ordered{"type", "message", "id", "msg_mock", "status", status, "role", "assistant", "content", content}
 }
 
-// embeddings returns a small vector for each input.
-func (c *call) embeddings(b []byte) []byte {
-	b = append(b, `{"object":"list","data":[`...)
-	for i := range c.req.inputs {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(append(b, `{"object":"embedding","index":`...), int64(i), 10)
-		b = append(b, `,"embedding":[0.25,-0.5,0.75]}`...)
-	}
-	b = quote(append(b, `],"model":`...), c.req.model)
-	b = strconv.AppendInt(append(b, `,"usage":{"prompt_tokens":`...), int64(c.p.in()), 10)
-	return append(strconv.AppendInt(append(b, `,"total_tokens":`...), int64(c.p.in()), 10), `}}`...)
+func outputText(text string) ordered {
+	return ordered{"type", "output_text", "text", text, "annotations", []ordered{}}
 }

@@ -1,9 +1,6 @@
 package mockapi
 
-import (
-	"cmp"
-	"strconv"
-)
+import "cmp"
 
 // stream answers with server-sent events: the answer's text in parts, then what the step does to the end.
 func (c *call) stream(st step) {
@@ -52,51 +49,44 @@ func (e *events) send() {
 	e.b = e.b[:0]
 }
 
-// begin starts an event; name is its type, which Chat Completions have none of.
-func (e *events) begin(name string) {
+// event adds an event. name is its type, which Chat Completions and Gemini have none of.
+func (e *events) event(name string, o ordered) {
 	if name != "" {
 		e.b = append(append(append(e.b, "event: "...), name...), '\n')
+		head := ordered{"type", name}
+		if e.api == responses {
+			head = append(head, "sequence_number", e.sequence)
+			e.sequence++
+		}
+		o = append(head, o...)
 	}
-	e.b = append(e.b, "data: "...)
-	if name != "" {
-		e.b = append(append(append(e.b, `{"type":"`...), name...), '"')
-	}
-	if name != "" && e.api == responses {
-		e.b = strconv.AppendInt(append(e.b, `,"sequence_number":`...), int64(e.sequence), 10)
-		e.sequence++
-	}
+	e.data(marshal(o))
 }
 
-// rest closes an event with the rest of its JSON.
-func (e *events) rest(rest string) { e.b = append(append(e.b, rest...), "\n\n"...) }
+// data adds the data of an event.
+func (e *events) data(b []byte) { e.b = append(append(append(e.b, "data: "...), b...), "\n\n"...) }
 
-// event is a whole event whose JSON has nothing to quote.
-func (e *events) event(name, rest string) {
-	e.begin(name)
-	e.rest(rest)
+// ofText is an event of a Response about its only piece of text.
+func ofText(name string, value any) ordered {
+	return ordered{"item_id", "msg_mock", "output_index", 0, "content_index", 0, name, value}
 }
 
 // open writes what comes before the first part.
 func (e *events) open() {
 	switch e.api {
 	case messages:
-		e.begin("message_start")
-		e.b = e.messageHead(append(e.b, `,"message":`...))
-		e.b = strconv.AppendInt(append(e.b, `,"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":`...), int64(e.p.in()), 10)
-		e.rest(`,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}}}`)
-		e.event("content_block_start", `,"index":0,"content_block":{"type":"text","text":""}}`)
-		e.event("ping", `}`)
+		e.event("message_start", ordered{"message", e.message([]ordered{}, "")})
+		e.event("content_block_start", ordered{"index", 0, "content_block", ordered{"type", "text", "text", ""}})
+		e.event("ping", ordered{})
 	case responses:
 		for _, name := range []string{"response.created", "response.in_progress"} {
-			e.begin(name)
-			e.b = e.response(append(e.b, `,"response":`...), "", false)
-			e.rest("}")
+			e.event(name, ordered{"response", e.response("", false)})
 		}
-		e.event("response.output_item.added", `,"output_index":0,"item":{"type":"message","id":"msg_mock","status":"in_progress","role":"assistant","content":[]}}`)
-		e.event("response.content_part.added", `,"item_id":"msg_mock","output_index":0,"content_index":0,"part":{"type":"output_text","text":"","annotations":[]}}`)
+		e.event("response.output_item.added", ordered{"output_index", 0, "item", outputItem("in_progress")})
+		e.event("response.content_part.added", ofText("part", outputText("")))
 	case gemini: // begins with its first part
 	default:
-		e.chunk(`{"role":"assistant","content":""}`, "")
+		e.chunk(ordered{"role", "assistant", "content", ""}, nil)
 	}
 }
 
@@ -104,17 +94,13 @@ func (e *events) open() {
 func (e *events) part(text string) {
 	switch e.api {
 	case messages:
-		e.begin("content_block_delta")
-		e.b = quote(append(e.b, `,"index":0,"delta":{"type":"text_delta","text":`...), text)
-		e.rest(`}}`)
+		e.event("content_block_delta", ordered{"index", 0, "delta", ordered{"type", "text_delta", "text", text}})
 	case responses:
-		e.begin("response.output_text.delta")
-		e.b = quote(append(e.b, `,"item_id":"msg_mock","output_index":0,"content_index":0,"delta":`...), text)
-		e.rest(`}`)
+		e.event("response.output_text.delta", ofText("delta", text))
 	case gemini:
-		e.event("", string(e.gemini(text, false)))
+		e.data(e.gemini(text, false))
 	default:
-		e.chunk(string(quote([]byte(`{"content":`), text))+"}", "")
+		e.chunk(ordered{"content", text}, nil)
 	}
 }
 
@@ -123,74 +109,50 @@ func (e *events) close() {
 	text := e.text()
 	switch e.api {
 	case messages:
-		e.event("content_block_stop", `,"index":0}`)
-		e.begin("message_delta")
-		e.b = quote(append(e.b, `,"delta":{"stop_reason":`...), cmp.Or(e.p.Stop, "end_turn"))
-		e.b = strconv.AppendInt(append(e.b, `,"stop_sequence":null},"usage":{"output_tokens":`...), int64(e.p.out()), 10)
-		e.rest(`}}`)
-		e.event("message_stop", `}`)
+		e.event("content_block_stop", ordered{"index", 0})
+		e.event("message_delta", ordered{"delta", ordered{"stop_reason", cmp.Or(e.p.Stop, "end_turn"), "stop_sequence", nil},
+			"usage", ordered{"output_tokens", e.p.out()}})
+		e.event("message_stop", ordered{})
 	case responses:
-		e.begin("response.output_text.done")
-		e.b = quote(append(e.b, `,"item_id":"msg_mock","output_index":0,"content_index":0,"text":`...), text)
-		e.rest(`}`)
-		e.begin("response.content_part.done")
-		e.b = quote(append(e.b, `,"item_id":"msg_mock","output_index":0,"content_index":0,"part":{"type":"output_text","text":`...), text)
-		e.rest(`,"annotations":[]}}`)
-		e.begin("response.output_item.done")
-		e.b = e.outputItem(append(e.b, `,"output_index":0,"item":`...), text, "completed")
-		e.rest(`}`)
+		e.event("response.output_text.done", ofText("text", text))
+		e.event("response.content_part.done", ofText("part", outputText(text)))
+		e.event("response.output_item.done", ordered{"output_index", 0, "item", outputItem("completed", outputText(text))})
 		name := "response.completed"
 		if e.p.Stop != "" {
 			name = "response.incomplete"
 		}
-		e.begin(name)
-		e.b = e.response(append(e.b, `,"response":`...), text, true)
-		e.rest(`}`)
+		e.event(name, ordered{"response", e.response(text, true)})
 	case gemini:
-		e.event("", string(e.gemini("", true)))
+		e.data(e.gemini("", true))
 	default:
-		e.chunk(`{}`, cmp.Or(e.p.Stop, "stop"))
+		e.chunk(ordered{}, cmp.Or(e.p.Stop, "stop"))
 		if e.req.includeUsage {
-			e.begin("")
-			e.b = e.chatHead(e.b, "chat.completion.chunk")
-			e.b = e.chatUsage(append(e.b, `,"choices":[],"usage":`...))
-			e.rest(`}`)
+			e.event("", append(e.completion("chat.completion.chunk"), "usage", e.chatUsage()))
 		}
-		e.event("", "[DONE]")
+		e.data([]byte("[DONE]"))
 	}
 }
 
-// chunk writes a chunk of a chat completion; an empty finish is null.
-func (e *events) chunk(delta, finish string) {
-	e.begin("")
-	e.b = e.chatHead(e.b, "chat.completion.chunk")
-	e.b = append(append(e.b, `,"choices":[{"index":0,"delta":`...), delta...)
-	e.b = append(e.b, `,"logprobs":null,"finish_reason":`...)
-	if finish == "" {
-		e.b = append(e.b, "null"...)
-	} else {
-		e.b = quote(e.b, finish)
-	}
-	e.b = append(e.b, `}]`...)
+// chunk writes a chunk of a chat completion; finish is nil but in the last.
+func (e *events) chunk(delta ordered, finish any) {
+	o := e.completion("chat.completion.chunk", ordered{"index", 0, "delta", delta, "logprobs", nil, "finish_reason", finish})
 	if e.req.includeUsage {
-		e.b = append(e.b, `,"usage":null`...)
+		o = append(o, "usage", nil)
 	}
-	e.rest(`}`)
+	e.event("", o)
 }
 
 // fault writes an error in the middle of a stream.
 func (e *events) fault(f fault) {
 	switch e.api {
 	case messages:
-		e.b = append(append(append(e.b, "event: error\ndata: "...), f.body(e.api)...), "\n\n"...)
-	case gemini:
-		e.event("", string(f.gemini(0)))
+		e.b = append(e.b, "event: error\n"...)
+		e.data(f.body(e.api))
 	case responses:
-		e.begin("error")
-		e.b = quote(append(e.b, `,"code":`...), cmp.Or(f.openai.code, f.openai.typ))
-		e.b = quote(append(e.b, `,"message":`...), f.openai.message)
-		e.rest(`,"param":null}`)
+		e.event("error", ordered{"code", cmp.Or(f.openai.code, f.openai.typ), "message", f.openai.message, "param", nil})
+	case gemini:
+		e.data(f.gemini(0))
 	default:
-		e.b = append(append(append(e.b, "data: "...), f.body(e.api)...), "\n\n"...)
+		e.data(f.body(e.api))
 	}
 }
