@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"hash/maphash"
 	"iter"
@@ -44,8 +43,6 @@ type Config struct {
 	Write func(*output.Result) error
 	Sync  func() error
 	OnRow func(*output.Result) // after a row that is final for this run; nil: none
-	// Kept are the columns of a line that travel in its row; nil: none.
-	Kept func(*input.Item) json.RawMessage
 	// Expect checks an answer's text; nil: no check.
 	Expect func(text string) error
 

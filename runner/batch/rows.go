@@ -195,10 +195,7 @@ func (e *Engine) row(p *part, m *member, it *input.Item, call *provider.Call, ol
 		res.Model = call.Model
 	}
 	if it != nil {
-		res.Index, res.Metadata = it.Index, it.Metadata
-		if e.c.Kept != nil {
-			res.Input = e.c.Kept(it)
-		}
+		res.Index, res.Metadata, res.Input = it.Index, it.Metadata, it.Input
 	}
 	a := output.Attempt{
 		Attempt: 1, StartedAt: p.created(), Duration: p.ended().Sub(p.created()), Status: o.status,

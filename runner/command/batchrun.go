@@ -33,8 +33,8 @@ type batchRun struct {
 	live   bool // the runner is at work
 }
 
-// noOpenBatches refuses a run without --batch where items are in open batches: they
-// would be bought twice.
+// noOpenBatches refuses a run without --batch where items are in open batches, and
+// one that starts over: they would be bought twice.
 func (s *session) noOpenBatches() error {
 	if s.out == "-" {
 		return nil
@@ -43,7 +43,7 @@ func (s *session) noOpenBatches() error {
 	if err != nil {
 		return journalError(err)
 	}
-	if len(views) == 0 {
+	if len(views) == 0 || s.o.batch && !s.o.fresh {
 		return nil
 	}
 	n := 0
@@ -51,7 +51,7 @@ func (s *session) noOpenBatches() error {
 		n += v.N
 	}
 	return usagef("%s of %s open at the provider (%s)", plural(len(views), "batch", "batches"), s.out+" "+isAre(len(views)), plural(n, "request", "requests")).
-		hint("add --batch to collect what comes of them").
+		hint("run with --batch, and without --fresh, to collect what comes of them").
 		hint("to stop them: llmbatch batch %s --cancel", shellWords([]string{s.out}))
 }
 
@@ -131,6 +131,7 @@ func (b *batchRun) open() error {
 		Poll: o.batchPoll, Delete: o.batchDelete, NoFailFast: o.noFailFast, Spend: b.spend, Drain: o.drain,
 		Transport: runner.NewTransport(4, 0), Agent: "llmbatch/" + version(), Scrub: b.router.scrubber(), Log: b.logger(),
 	}
+	c.Expect = runnerConfig(o, b.router, c.Log).Expect
 	if o.hasPrices() {
 		c.Price = func(model string) (runner.Price, bool) {
 			p, ok := o.price(model)

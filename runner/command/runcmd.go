@@ -59,6 +59,9 @@ func runPrompts(e *env, o *options, prompts string) error {
 	}
 	ctx, stop, end := listen(e)
 	defer end()
+	if err := s.noOpenBatches(); err != nil {
+		return err
+	}
 	if err := s.prepare(ctx); err != nil {
 		return s.abandon(ctx, stop, err)
 	}
@@ -68,8 +71,6 @@ func runPrompts(e *env, o *options, prompts string) error {
 	execute := s.execute
 	if o.batch {
 		execute = s.executeBatch
-	} else if err := s.noOpenBatches(); err != nil {
-		return s.abandon(ctx, stop, err)
 	}
 	x, rep, err := execute(ctx, stop)
 	if err != nil {
