@@ -126,9 +126,3 @@ func prefix(s string, n int) string {
 	}
 	return strings.Clone(s[:n])
 }
-
-// quote appends s as a JSON string.
-func quote(b []byte, s string) []byte {
-	b, _ = jsontext.AppendQuote(b, s) // invalid UTF-8 becomes U+FFFD, and that is all that the error says
-	return b
-}
