@@ -46,7 +46,7 @@ func (Provider) Sign(h http.Header, c provider.Credentials) {
 // contents. A missing model that has no default is the user's error.
 func (Provider) Encode(it *input.Item, d provider.Defaults) (*provider.Call, error) {
 	c := &provider.Call{API: provider.GeminiGenerate, Provider: d.Name, Family: d.Family, Method: http.MethodPost}
-	config := body.Build(nil)
+	var config json.RawMessage
 	switch it.Format {
 	case input.Prompt:
 		c.Plain = true
