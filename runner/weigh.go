@@ -47,10 +47,11 @@ type accused struct {
 	decided bool
 }
 
-// weighs says that an answer is weighed. A refused key, money and a quota hold for
-// all, and so does what no server has said.
+// weighs says that an answer is weighed. A refused key, a model that does not exist,
+// money and a quota hold for all, and so does what no server has said.
 func weighs(e *provider.Error) bool {
-	return e.Status >= 400 && e.Status != 401 && e.Status != 407 && e.Status != 429 && e.Class != provider.SpendCap
+	about := e.Scope == provider.WholeLane && e.Class == provider.Rejected // the model, by name
+	return e.Status >= 400 && !about && e.Status != 401 && e.Status != 407 && e.Status != 429 && e.Class != provider.SpendCap
 }
 
 func roadOf(i *item, scope provider.Scope) road {
@@ -112,7 +113,7 @@ func (w *weighing) accuse(i *item, x *exchange, now bool) (due []*accused, holds
 		a.decided = true
 		return []*accused{a}, !s.answered
 	}
-	if e.Scope == provider.WholeLane && e.Class == provider.Rejected && !s.answered || s.convicted || len(s.held) >= convincing {
+	if s.convicted || len(s.held) >= convincing {
 		due, s.held, s.convicted = s.held, nil, true
 		return due, true
 	}
