@@ -161,8 +161,9 @@ type Hooks struct {
 	// OnFlight is called at the launch and at the end of each request; nil: none.
 	OnFlight func(*input.Item, Flight)
 	// OnStop is called once, when the run begins to stop, and OnLaneClosed when a
-	// lane launches nothing more while others go on; nil: not at all.
-	OnStop       func(reason Reason, message, hint string)
+	// lane launches nothing more while others go on; nil: not at all. here says that
+	// the cause may be this machine alone: its key, or its way to the API.
+	OnStop       func(reason Reason, message, hint string, here bool)
 	OnLaneClosed func(provider, model, message string)
 	// Elsewhere makes the run's requests in other processes and returns when every
 	// row is in; nil: they are made here.

@@ -144,6 +144,9 @@ func (m Remote) Reserve(o *Open) (bool, <-chan struct{}) { return m.r.reserve(o.
 // Settle gives back what was set aside, for what the item's row says.
 func (m Remote) Settle(o *Open, res *output.Result) {
 	u := res.Usage
+	if n := u.OutputTokens; n > o.item.lane.mostOutput.Load() {
+		o.item.lane.mostOutput.Store(n) // what the next ones may cost
+	}
 	m.r.settle(o.item, provider.Usage{
 		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens,
 		CacheReadTokens: u.CacheReadTokens, CacheWriteTokens: u.CacheWriteTokens, Known: true,

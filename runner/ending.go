@@ -16,6 +16,8 @@ type stop struct {
 	reason        Reason
 	message, hint string
 	err           error
+	// here: the cause may be this machine alone: its key, its way to the API.
+	here bool
 }
 
 // rank orders reasons: a later one replaces an earlier one of lower rank.
@@ -44,7 +46,7 @@ type ending struct {
 	hard       context.Context // done: requests on the wire are cancelled
 	cutHard    context.CancelCauseFunc
 	drainFor   time.Duration
-	onStop     func(reason Reason, message, hint string)
+	onStop     func(reason Reason, message, hint string, here bool)
 
 	mu     sync.Mutex
 	stop   stop
@@ -74,10 +76,10 @@ func (e *ending) halt(s stop) {
 	}
 	e.mu.Unlock()
 	if first {
-		e.stopIntake()
 		if e.onStop != nil {
-			e.onStop(s.reason, s.message, s.hint)
+			e.onStop(s.reason, s.message, s.hint, s.here)
 		}
+		e.stopIntake()
 	}
 }
 
@@ -150,7 +152,7 @@ func (r *Runner) abort(e *provider.Error) {
 	case provider.AuthError:
 		msg = "the API refused the key: " + msg
 	}
-	r.ending.halt(stop{reason: Aborted, message: msg, hint: adviceOf(e)})
+	r.ending.halt(stop{reason: Aborted, message: msg, hint: adviceOf(e), here: e.Class == provider.AuthError})
 }
 
 func adviceOf(e *provider.Error) string {

@@ -271,8 +271,8 @@ func (r *Runner) endpointDead() {
 	if why, dead := r.endpoint.dead(); dead {
 		r.ending.halt(stop{
 			reason:  Aborted,
-			message: fmt.Sprintf("the endpoint could not be reached for %s: %s", deadAfter, why),
-			hint:    "check --base-url and the network, then run the same command again",
+			message: fmt.Sprintf("the endpoint could not be reached for %s: %s", deadAfter, why), here: true,
+			hint: "check --base-url and the network, then run the same command again",
 		})
 	}
 }

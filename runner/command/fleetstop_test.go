@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -162,5 +163,44 @@ func TestFleetBudget(t *testing.T) {
 	}
 	if status, _ = p.rows("out.jsonl"); status["ok"] != items || p.api.seen() != items {
 		t.Errorf("got %v from %d requests, want %d ok from as many", status, p.api.seen(), items)
+	}
+}
+
+// faults-14: a worker with a key that the API refuses ends alone, named; the others do
+// its items.
+func TestFleetBadWorker(t *testing.T) {
+	t.Parallel()
+	var met atomic.Bool // the bad worker had an item
+	p := newProof(t, 160, func(_ *proofAPI, _ int, _ string, w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Api-Key") == "sk-ant-refused-0123456789" {
+			met.Store(true)
+			proofRefuse(w, 401, "", "authentication_error", "invalid x-api-key")
+			return
+		}
+		if !met.Load() {
+			time.Sleep(300 * time.Millisecond) // the run lasts until then
+		}
+		proofAnswer(w)
+	})
+	p.flags = append(p.flags, "--fixed", "--concurrency", "4")
+	bad := p.write("bad", []byte("sk-ant-refused-0123456789\n"))
+	p.serveNATS()
+	coordinator := p.coordinator()
+	good := p.worker("good")
+	p.api.await(4)
+	worker := p.worker("bad-host", "--api-key-file", bad)
+	if code := p.wait(coordinator, time.Minute); code != 0 {
+		t.Errorf("exit %d, want 0\n%s", code, p.tail())
+	}
+	p.wait(good, time.Minute)
+	if code := p.wait(worker, time.Minute); code != 3 {
+		t.Errorf("the bad worker: exit %d, want 3\n%s", code, p.tail())
+	}
+	status, rows := p.rows("out.jsonl")
+	if status["ok"] != 160 {
+		t.Errorf("got %v, want 160 ok\n%s", status, p.tail())
+	}
+	if n := logged(rows); n != p.api.seen() {
+		t.Errorf("the API saw %d requests, the rows log %d", p.api.seen(), n)
 	}
 }

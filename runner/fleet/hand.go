@@ -137,6 +137,9 @@ func (w *worker) write(res *output.Result) error {
 	if h == nil || w.finished() {
 		return nil
 	}
+	if res.Status == output.Aborted && w.leaving.Load() && w.handOver(h, res) {
+		return nil
+	}
 	row := *res
 	row.History = nil
 	m := nats.NewMsg(w.resSubject(res.Index))
@@ -159,6 +162,16 @@ func (w *worker) write(res *output.Result) error {
 	}
 	w.ack(w.hard, w.drop(h))
 	return nil
+}
+
+// handOver gives an item that ends only because this worker does to the others, with
+// the attempts that it had.
+func (w *worker) handOver(h *held, res *output.Result) bool {
+	p := runner.Progress{Attempts: res.Attempts, First: res.FirstAttemptAt}
+	if old := h.rec.Progress; old != nil {
+		p.Errors, p.First, p.End, p.Usage, p.Text, p.Next = old.Errors, old.First, old.End, old.Usage, old.Text, old.Next
+	}
+	return w.putOff(h.rec.Item.item(), p, time.Time{})
 }
 
 // tooLong is the row of an answer that no message can hold.

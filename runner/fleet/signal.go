@@ -204,8 +204,13 @@ func (w *worker) leave(cause error) {
 }
 
 // stopped is runner.Config.OnStop: what ends the run here ends it everywhere.
-func (w *worker) stopped(reason runner.Reason, message, hint string) {
+func (w *worker) stopped(reason runner.Reason, message, hint string, here bool) {
 	w.stopPulls()
+	if here && reason == runner.Aborted {
+		w.leaving.Store(!w.over())
+		w.tellFault(ending{Reason: reason, Message: message, Hint: hint, By: w.o.ID, At: w.now()})
+		return
+	}
 	switch reason {
 	case runner.Aborted, runner.CostCap, runner.Internal:
 	default: // the coordinator knows the run's end itself, and others go on
@@ -218,6 +223,23 @@ func (w *worker) stopped(reason runner.Reason, message, hint string) {
 	}
 	w.mu.Unlock()
 	go w.abort(e)
+}
+
+// tellFault says why this worker ends while the others go on: its key is refused, or
+// it can't reach the API. What it holds goes to others.
+func (w *worker) tellFault(e ending) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return
+	}
+	for range 3 { // a coordinator that hears nothing goes on without this worker all the same
+		ctx, cancel := context.WithTimeout(w.hard, oneTry)
+		_, err := w.kv.Put(ctx, faultKey(w.config.Epoch, w.o.ID), data)
+		cancel()
+		if err == nil || sleep(w.hard, 100*time.Millisecond) != nil {
+			return
+		}
+	}
 }
 
 // abort tells all others. The first reason stays.

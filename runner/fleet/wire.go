@@ -148,6 +148,9 @@ func newEpoch(now time.Time) string { return fmt.Sprintf("%016x%s", now.UnixNano
 func abortKey(epoch string) string { return "abort." + epoch }
 func doneKey(epoch string) string  { return "done." + epoch }
 
+// faultKey holds why a worker ended alone.
+func faultKey(epoch, worker string) string { return "fault." + epoch + "." + worker }
+
 func closedKey(epoch, lane string) string { return "closed." + epoch + "." + lane }
 
 // ending is why a run stopped, in the abort key, or that it is over, in the done key.
