@@ -160,7 +160,7 @@ func TestALostWorkersItemsGoToOthers(t *testing.T) {
 		defer close(gone)
 		_, _ = c.Work(ctx, WorkerOptions{ID: "lost", Concurrency: 20, Build: func(Config) (runner.Config, error) { return config, nil }})
 	}()
-	b.api.await(1)
+	b.api.await(40) // else the other worker is the first to ask for one that is stuck
 	c.nc.Close()
 	b.work(context.Background(), "w2", 20)
 	rows := b.end()
