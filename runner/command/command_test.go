@@ -110,7 +110,7 @@ func TestHelp(t *testing.T) {
 
 // Every flag that users are promised, by name.
 func TestPromisedFlags(t *testing.T) {
-	promised := strings.Fields(`api-key-command api-key-ttl expect reask burst out provider endpoint base-url model max-tokens temperature system api-key-file header
+	promised := strings.Fields(`batch batch-delete batch-open batch-poll batch-price batch-probe batch-queue batch-size batch-until batch-wait then api-key-command api-key-ttl expect reask burst out provider endpoint base-url model max-tokens temperature system api-key-file header
 		concurrency fixed rpm tpm budget until item-budget attempt-timeout max-attempts max-errors max-wait stream retry-failed
 		fresh limit max-cost price-input price-output template template-file id-field summary progress quiet verbose config
 		print-config help-all

@@ -41,11 +41,11 @@ func TestOthersSpoilTheFile(t *testing.T) {
 
 // spoiled runs a story as nobody while spoil happens at a random moment, and returns
 // the exit code and what was said.
-func spoiled(t *testing.T, s *story, rnd *rand.Rand, latency int, spoil func()) (int, string) {
+func spoiled(t *testing.T, s *story, rnd *rand.Rand, latency int, spoil func(*process)) (int, string) {
 	t.Helper()
 	p := s.launch(launch{nobody: true}, s.args(fmt.Sprintf("ok?latency=%dms&size=300", latency), "--concurrency", "16", "--fixed", "--progress", "none")...)
 	s.served(1 + rnd.IntN(othersLines*9/10))
-	spoil()
+	spoil(p)
 	code := p.code()
 	t.Logf("exit %d: %s", code, p.said.String())
 	return code, p.said.String()
@@ -108,7 +108,7 @@ func (s *story) kept(code int, said string) {
 
 func folderRemoved(t *testing.T, rnd *rand.Rand) {
 	s, folder := others(t)
-	code, said := spoiled(t, s, rnd, 3, func() {
+	code, said := spoiled(t, s, rnd, 3, func(*process) {
 		for os.RemoveAll(folder) != nil { // a run may make a file meanwhile
 		}
 	})
@@ -124,7 +124,7 @@ func deletedWithoutRoom(t *testing.T, rnd *rand.Rand) {
 		t.Skip("can't mount a small tmpfs here: ", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(folder, 0) })
-	code, said := spoiled(t, s, rnd, 3, func() {
+	code, said := spoiled(t, s, rnd, 3, func(*process) {
 		_ = os.Remove(s.out)
 		_ = os.WriteFile(filepath.Join(folder, "fill"), make([]byte, 640<<10), 0o600)
 	})
@@ -134,11 +134,14 @@ func deletedWithoutRoom(t *testing.T, rnd *rand.Rand) {
 func emptied(t *testing.T, rnd *rand.Rand) {
 	s, _ := others(t)
 	var gone map[string]bool
-	code, said := spoiled(t, s, rnd, 3+rnd.IntN(80), func() {
+	code, said := spoiled(t, s, rnd, 3+rnd.IntN(80), func(p *process) {
+		_ = p.Process.Signal(syscall.SIGSTOP) // no row comes between the look at the file and its end
+		stopped(t, p.Process.Pid)
 		gone = answers(content(s.out))
 		if err := os.Truncate(s.out, 0); err != nil {
 			t.Error(err)
 		}
+		_ = p.Process.Signal(syscall.SIGCONT)
 	})
 	whole := answers(content(s.out))
 	switch {
@@ -153,7 +156,7 @@ func emptied(t *testing.T, rnd *rand.Rand) {
 	for id := range gone {
 		whole[id] = true
 	}
-	// A row may have come between the look at the file and its end.
+	// What was on the wire may have been cut at the end.
 	if n := s.mock.Stats().OK; len(whole) < n-16 {
 		t.Errorf("got %d answers kept or emptied away, the server gave %d", len(whole), n)
 	}
@@ -162,9 +165,25 @@ func emptied(t *testing.T, rnd *rand.Rand) {
 	}
 }
 
+// stopped waits until the kernel has stopped a process.
+func stopped(t *testing.T, pid int) {
+	t.Helper()
+	for range 1000 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return // it has ended
+		}
+		if _, state, ok := strings.Cut(string(stat), ") "); ok && strings.HasPrefix(state, "T") {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Error("the process does not stop")
+}
+
 func halfALine(t *testing.T, rnd *rand.Rand) {
 	s, _ := others(t)
-	code, said := spoiled(t, s, rnd, 3, func() {
+	code, said := spoiled(t, s, rnd, 3, func(*process) {
 		f, err := os.OpenFile(s.out, os.O_WRONLY|os.O_APPEND, 0)
 		if err == nil {
 			_, err = f.WriteString(`{"id":"half","sta`)

@@ -14,8 +14,9 @@ import (
 	"llmbatch/runner/provider/mockapi"
 )
 
-const mockDescription = `Serves Anthropic's Messages, OpenAI's Chat Completions, Responses and embeddings,
-both Batch APIs and Gemini's generateContent. A scenario is named by the first element of the path
+const mockDescription = `Serves Anthropic's Messages, OpenAI's Chat Completions, Responses and
+embeddings, both Batch APIs and Gemini's generateContent.
+A scenario is named by the first element of the path
 (http://127.0.0.1:10320/rate2/v1/messages), else by the X-Scenario header, else
 by --scenario. NAME=VALUE changes its number, as in batch-token-limit=500.
 Parameters are flags here, or stand in the query of the path.
