@@ -38,7 +38,6 @@ func (a answerer) RoundTrip(req *http.Request) (*http.Response, error) {
 	req.Body.Close()
 	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil {
 		trace.GotConn(httptrace.GotConnInfo{})
-		trace.WroteRequest(httptrace.WroteRequestInfo{})
 	}
 	return &http.Response{
 		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,

@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"llmbatch/output"
@@ -70,4 +71,16 @@ func TestNextCommand(t *testing.T) {
 	if got, want := x.next(end, report.RunFacts{}), "llmbatch report 'my results.jsonl'"; got != want {
 		t.Errorf("failed: got %s, want %s", got, want)
 	}
+}
+
+func TestLockedOutput(t *testing.T) {
+	in := prompts(t, 1)
+	out := filepath.Join(filepath.Dir(in), "out.jsonl")
+	held, err := output.Open(out, output.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close(output.CloseOptions{})
+	code, _, errs := world{}.call("run", "--provider", "mock", in, "-o", out)
+	want(t, code, errs, exitUsage, "another run is writing this file", "hint: ")
 }

@@ -390,15 +390,3 @@ func TestMetrics(t *testing.T) {
 	code, _, errs = world{}.call("run", "--provider", "mock", prompts(t, 1), "--metrics-addr", l.Addr().String())
 	want(t, code, errs, exitUsage, "--metrics-addr: ")
 }
-
-func TestLockedOutput(t *testing.T) {
-	in := prompts(t, 1)
-	out := filepath.Join(filepath.Dir(in), "out.jsonl")
-	held, err := output.Open(out, output.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close(output.CloseOptions{})
-	code, _, errs := world{}.call("run", "--provider", "mock", in, "-o", out)
-	want(t, code, errs, exitUsage, "another run is writing this file", "hint: ")
-}

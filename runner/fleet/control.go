@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"llmbatch/output/plain"
 	"llmbatch/pacing"
 	"llmbatch/runner"
 )
@@ -356,25 +355,6 @@ func (c *Coordinator) keyChanged(e jetstream.KeyValueEntry) {
 	case strings.HasPrefix(key, closedKey(c.config.Epoch, "")) && put:
 		c.closeLane(strings.TrimPrefix(key, closedKey(c.config.Epoch, "")), string(e.Value()))
 	}
-}
-
-// workerFailed takes word of a worker that ended alone. The run ends with it only if
-// no other lives: with no worker nobody gets an answer.
-func (c *Coordinator) workerFailed(id string, e ending) {
-	c.mu.Lock()
-	delete(c.workers, id)
-	live := 0
-	for _, w := range c.workers {
-		if !w.stopped && time.Since(w.heard) < 2*time.Second {
-			live++
-		}
-	}
-	c.mu.Unlock()
-	if live == 0 {
-		c.m.Halt(e.Reason, e.Message, e.Hint, nil)
-		return
-	}
-	c.log.Warn("a worker has ended, the others go on", "worker", plain.Line(id), "because", plain.Line(e.Message))
 }
 
 // coordinatorName is who says that the run ends when the coordinator does.
