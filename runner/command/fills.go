@@ -53,6 +53,7 @@ func (s *session) fillNotes() (said string, warnings []string) {
 		n := s.fills.flags[i].Load()
 		_, set := s.o.set[of.flag]
 		switch {
+		case n > 0 && !set: // the mock's own default: nobody asked for it
 		case n > 0 && len(parts) == 0:
 			parts = append(parts, fmt.Sprintf("--%s in %s", of.flag, plain.Plural(n, "line")))
 		case n > 0:
