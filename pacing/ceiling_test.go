@@ -16,7 +16,10 @@ func TestCeilingIsShared(t *testing.T) {
 		start := time.Now()
 		var mu sync.Mutex
 		up, peak := 0, 0
-		done := map[int]map[int]int{} // lane → second → answers
+		var done [lanes]map[int]int // second → answers
+		for n := range done {
+			done[n] = map[int]int{}
+		}
 		count := func(d int) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -27,7 +30,6 @@ func TestCeilingIsShared(t *testing.T) {
 		for n := range lanes {
 			l := New(Config{Max: 6, Fixed: true, Ceiling: ceiling})
 			defer l.Close()
-			done[n] = map[int]int{}
 			items := each
 			if n == 0 {
 				items = 2 * each
