@@ -71,7 +71,6 @@ func TestArgumentErrors(t *testing.T) {
 		{"export x", []string{"no --format given", "openai-batch"}},
 		{"export x --format cvs", []string{"did you mean csv?"}},
 		{"export x --format text --columns id", []string{"--columns is for --format csv"}},
-		{"export x --format text --columns id", []string{"--columns is for --format csv"}},
 		{"merge x", []string{"no -o FILE given"}},
 		{"merge -o x", []string{"no RESULTS given"}},
 		{"mock x", []string{"takes no argument"}},
