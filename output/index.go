@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash/maphash"
-	"iter"
 	"math/bits"
 
 	"llmbatch/input/jsonl"
@@ -154,19 +153,6 @@ func (x *Index) build(blocks [][]entry) {
 	for _, position := range x.table {
 		if position != 0 {
 			x.counts[x.entry(position).at&7]++
-		}
-	}
-}
-
-// Answers yields request hash and offset of each row that is ok and has a hash.
-func (x *Index) Answers() iter.Seq2[uint64, int64] {
-	return func(yield func(uint64, int64) bool) {
-		for _, block := range x.blocks {
-			for _, e := range block {
-				if e.hash != 0 && statusOf(e.at&7) == OK && !yield(e.hash, e.offset()) {
-					return
-				}
-			}
 		}
 	}
 }

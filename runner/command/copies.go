@@ -1,7 +1,10 @@
 package command
 
 import (
+	"cmp"
+	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	"llmbatch/input"
@@ -15,20 +18,12 @@ import (
 // answers none. Safe for concurrent use.
 type copies struct {
 	x     *execution
-	files []*output.File
-	// reuse finds the answer of a request in files.
-	reuse map[uint64]answerAt
+	reuse *output.Answers // of the files of --reuse
 
 	mu   sync.Mutex
 	rows map[output.Status]int
 	// groups are the requests that several items of the input have.
 	groups map[uint64]*group
-}
-
-type answerAt struct {
-	file   *output.File
-	name   string // as the user gave it
-	offset int64
 }
 
 // group is the items with one request: the first is sent, the others wait for its row.
@@ -44,27 +39,23 @@ func newCopies(x *execution) (*copies, error) {
 	if x.o.dedupe && x.in.Pipe() {
 		return nil, usagef("--dedupe needs a file of prompts that can be read twice").hint("write standard input to a file first")
 	}
-	c := &copies{x: x, reuse: map[uint64]answerAt{}, rows: map[output.Status]int{}, groups: map[uint64]*group{}}
-	for _, path := range x.o.reuse {
-		f, err := output.Open(path, output.Options{ReadOnly: true})
-		if err != nil {
-			c.close()
-			return nil, outputError(err)
-		}
-		c.files = append(c.files, f)
-		for hash, offset := range f.Index().Answers() {
-			c.reuse[hash] = answerAt{f, path, offset}
-		}
+	last := slices.Clone(x.o.reuse)
+	slices.Reverse(last) // of several files with an answer, that of the last named is taken
+	var broken error
+	answers, err := output.OpenAnswers(last, func(err error) { broken = cmp.Or(broken, err) })
+	if err == nil && broken != nil {
+		answers.Close()
+		err = broken
 	}
-	return c, nil
+	if err != nil {
+		return nil, outputError(fmt.Errorf("--reuse: %w", err))
+	}
+	return &copies{x: x, reuse: answers, rows: map[output.Status]int{}, groups: map[uint64]*group{}}, nil
 }
 
 func (c *copies) close() {
-	if c == nil {
-		return
-	}
-	for _, f := range c.files {
-		_ = f.Close(output.CloseOptions{}) // it was only read
+	if c != nil {
+		c.reuse.Close()
 	}
 }
 
@@ -93,13 +84,10 @@ func (c *copies) answers(it *input.Item) bool {
 	if hash == "" {
 		return false
 	}
-	if a, ok := c.reuse[at]; ok {
-		if r, err := a.file.Row(a.offset); err == nil && r.RequestHash == hash {
-			r.ReusedFrom = a.name
-			r.CopiedFrom = ""
-			c.write(it, r)
-			return true
-		}
+	if r, file, err := c.reuse.Find(hash); err == nil && r != nil {
+		r.ReusedFrom, r.CopiedFrom = file, ""
+		c.write(it, r)
+		return true
 	}
 	if !c.x.found.requests[at] {
 		return false

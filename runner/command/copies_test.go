@@ -97,6 +97,24 @@ func TestReuse(t *testing.T) {
 	code, out, errs := world{}.call(append([]string{"run", second, "-o", "-", "--reuse", results}, flags...)...)
 	want(t, code, errs, exitOK)
 	want(t, code, out, exitOK, `"reused_from":"`+results+`"`)
+	// Of two files with the answer, the last named is taken.
+	again := strings.TrimSuffix(second, ".jsonl") + ".results.jsonl"
+	code, out, errs = world{}.call(append([]string{"run", second, "-o", "-", "--reuse", results, "--reuse", again}, flags...)...)
+	want(t, code, errs, exitOK)
+	want(t, code, out, exitOK, `"reused_from":"`+again+`"`)
+	// A misspelt name would buy every answer again.
+	before := requests()
+	code, _, errs = world{}.call(append([]string{"run", second, "-o", "-", "--reuse", results + "x"}, flags...)...)
+	want(t, code, errs, exitUsage, "--reuse: ", "no such file")
+	whole, err := os.ReadFile(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs = world{}.call(append([]string{"run", second, "-o", "-", "--reuse", file(t, "broken.jsonl", "{\n"+string(whole))}, flags...)...)
+	want(t, code, errs, exitUsage, "--reuse: ", "broken.jsonl:1")
+	if n := requests(); n != before {
+		t.Errorf("%d requests were sent with files that can't be read", n-before)
+	}
 }
 
 // A table's columns come back with the answer; its delimiter is found or said.
