@@ -32,20 +32,15 @@ const (
 // Result is one row. Members that are empty are left out; ID, Status,
 // RequestHash and Index are always written, in that order.
 type Result struct {
-	ID          json.RawMessage // as written in the input: a JSON string or number
-	Key         string          // input.Item.Key; not written
-	Status      Status
-	RequestHash string
-	Index       int
-	Provider    string
-	Model       string
-	Text        string
-	PartialText string // what arrived of an answer that was cut, where there is no Text
-	// Quoted is the text as a JSON string of which Text may know nothing; nil: there
-	// is only Text. It and, with Checked, Response are known to be compact, valid JSON
-	// in UTF-8 and written as they are.
-	Quoted         json.RawMessage
-	Checked        bool
+	ID             json.RawMessage // as written in the input: a JSON string or number
+	Key            string          // input.Item.Key; not written
+	Status         Status
+	RequestHash    string
+	Index          int
+	Provider       string
+	Model          string
+	Text           string
+	PartialText    string // what arrived of an answer that was cut, where there is no Text
 	StopReason     string
 	Usage          Usage
 	Cost           float64 // in the unit of the prices; written when HasCost

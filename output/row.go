@@ -32,11 +32,7 @@ func AppendRow(dst []byte, r *Result) []byte {
 	dst = strconv.AppendInt(dst, int64(r.Index), 10)
 	dst = appendText(dst, `,"provider":`, r.Provider)
 	dst = appendText(dst, `,"model":`, r.Model)
-	if len(r.Quoted) > len(`""`) {
-		dst = appendMember(dst, `,"text":`, r.Quoted)
-	} else {
-		dst = appendText(dst, `,"text":`, r.Text)
-	}
+	dst = appendText(dst, `,"text":`, r.Text)
 	dst = appendText(dst, `,"partial_text":`, r.PartialText)
 	dst = appendText(dst, `,"stop_reason":`, r.StopReason)
 	dst = appendUsage(dst, r.Usage)

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"llmbatch/input/jsonl"
 	"llmbatch/pacing"
 	"llmbatch/retry"
 	"llmbatch/runner/provider"
@@ -216,9 +215,6 @@ func (w *wire) read(ctx context.Context, cut context.CancelCauseFunc, x *exchang
 
 func (x *exchange) decode(i *item, body []byte, at time.Time) {
 	x.reply, x.err = i.lane.target.Provider.Decode(i.call, provider.Answer{Status: x.status, Header: x.header, Body: body, At: at})
-	if q := x.reply.Quoted; q != nil {
-		x.reply.Text = jsonl.Text(q)
-	}
 }
 
 // known says that an answer whose body could not be read to its end is known by

@@ -239,12 +239,6 @@ func variable(name string) string {
 
 func (e *Engine) hash(key string) uint64 { return maphash.String(e.seed, key) }
 
-// In says that an item is in an open batch, and must not be sent elsewhere.
-func (e *Engine) In(key string) bool { return e.marks[e.hash(key)] == inBatch }
-
-// Finished says that an item got its final row in this run.
-func (e *Engine) Finished(key string) bool { return e.marks[e.hash(key)] == isDone }
-
 // Carried are the rows of this run that a later attempt of their items goes on from.
 func (e *Engine) Carried() (rows []*output.Result) { return slices.Collect(maps.Values(e.carry)) }
 

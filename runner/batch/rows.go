@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"llmbatch/input"
-	"llmbatch/input/jsonl"
 	"llmbatch/output"
 	"llmbatch/runner"
 	"llmbatch/runner/provider"
@@ -220,9 +219,6 @@ func (e *Engine) row(p *part, m *member, it *input.Item, call *provider.Call, ol
 		}
 	}
 	if o.err == nil {
-		if o.reply.Quoted != nil {
-			o.reply.Text = jsonl.Text(o.reply.Quoted)
-		}
 		res.Text, res.StopReason = e.c.Scrub.String(o.reply.Text), provider.Clean(e.c.Scrub.String(o.reply.StopReason), 200)
 		res.Model = cmp.Or(provider.Clean(o.reply.Model, 200), res.Model)
 		res.Response = e.c.Scrub.Bytes(o.reply.Response)

@@ -76,7 +76,7 @@ func (b *batchRun) runLive(ctx context.Context, wants func(key string) bool, lim
 	c.OnRow = func(r *output.Result) {
 		b.onRow(r)
 		small := *r
-		small.Response, small.Text, small.Quoted = nil, "", nil
+		small.Response, small.Text = nil, ""
 		b.mu.Lock()
 		rows = append(rows, &small)
 		b.mu.Unlock()

@@ -167,10 +167,7 @@ type Answer struct {
 
 // Reply is a usable answer.
 type Reply struct {
-	// Text is the answer's text, unless that stands in Response as one JSON string:
-	// then that is Quoted, which the function Text reads, and this is "".
 	Text       string
-	Quoted     json.RawMessage
 	StopReason string // the API's own word
 	Model      string
 	Usage      Usage
