@@ -75,9 +75,11 @@ func (e *Engine) Look(ctx context.Context) Report {
 	return e.report()
 }
 
-// Note takes in the row of an item that was run live.
+// Note takes in the row of an item that was run live. It stands in the place of one
+// that said that the item is in a batch.
 func (e *Engine) Note(r *output.Result) {
 	h := e.hash(r.Key)
+	delete(e.anchors, r.Key)
 	delete(e.carry, h)
 	if r.Status == output.OK || r.Status == output.Failed {
 		e.marks[h] = isDone

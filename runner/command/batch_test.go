@@ -171,6 +171,23 @@ func TestBatchThenLive(t *testing.T) {
 	}
 }
 
+// A part that the time ends before it is created goes live whole: the row that stood
+// for it never replaces an answer.
+func TestBatchThenLiveBeforeItIsCreated(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, 12)
+	s.ends(0, "", s.batched("openai", "batch-upload-503", "--batch-wait", "60ms", "--then", "live")...)
+	rows := s.each()
+	for id, r := range rows {
+		if r.Status != output.OK {
+			t.Errorf("%s is %s", id, r.Status)
+		}
+	}
+	if n := s.mock.Stats(); len(rows) != 12 || n.Again != 0 || n.Items != 0 {
+		t.Errorf("got %d rows, %d answers bought twice and %d in batches, want 12 rows, all live", len(rows), n.Again, n.Items)
+	}
+}
+
 func TestBatchRefusals(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, 3)
